@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
-from .constraints import Vocabulary
-from .decoding import ConstraintLogitsProcessor, canvas, generate
+from .constraints import Vocabulary, explain
+from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate
 from .errors import TractileError
 from .inference import (
     NextToken,
     conditional,
     count,
     entropy,
+    filter,
     gcd,
     lcd,
     log_marginal,
@@ -23,7 +24,9 @@ from .inference import (
     partition,
     pgcd,
     sample,
+    smooth,
     support,
+    viterbi,
 )
 from .inference.smc import smc
 from .lm import CircuitLM, TransformersLM
@@ -38,6 +41,7 @@ __all__ = [
     "Circuit",
     "CircuitLM",
     "ConstraintLogitsProcessor",
+    "Engine",
     "HMM",
     "NextToken",
     "TractileError",
@@ -52,6 +56,8 @@ __all__ = [
     "embedded",
     "entropy",
     "errors",
+    "explain",
+    "filter",
     "gcd",
     "generate",
     "inference",
@@ -67,7 +73,9 @@ __all__ = [
     "sample",
     "save",
     "smc",
+    "smooth",
     "support",
+    "viterbi",
 ]
 
 if not TYPE_CHECKING:

@@ -5,6 +5,9 @@ All derive from :class:`TractileError`, so ``except tt.TractileError`` catches w
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
 __all__ = [
     "BudgetTooLarge",
     "BudgetTooSmall",
@@ -13,6 +16,8 @@ __all__ = [
     "ContextTooLong",
     "CoreMissing",
     "EmptyLanguage",
+    "EngineBusy",
+    "EngineClosed",
     "EvidenceError",
     "FolderInUse",
     "FormatError",
@@ -22,8 +27,10 @@ __all__ = [
     "ProposalError",
     "ShapeError",
     "StorageError",
+    "TimeLimitPassed",
     "TooManyStates",
     "TractileError",
+    "UnknownArgument",
     "UnsupportedConstraint",
     "VocabularyMismatch",
 ]
@@ -47,6 +54,15 @@ class CircuitError(TractileError, ValueError):
 
 class EvidenceError(TractileError, ValueError):
     """Evidence does not fit the circuit (variables, vocabulary, shape), or has probability zero and no conditional exists."""
+
+
+class UnknownArgument(TractileError, TypeError):
+    """A function was given a keyword argument that it does not have: ``name``; ``meant`` is the one that was meant, or None."""
+
+    def __init__(self, who: str, name: str, meant: str | None) -> None:
+        more = "" if meant is None else f"; did you mean {meant}=…?"
+        super().__init__(f"{who} has no argument {name!r}{more}")
+        self.name, self.meant = name, meant
 
 
 class FormatError(TractileError, ValueError):
@@ -79,7 +95,8 @@ class BudgetTooSmall(TractileError, ValueError):
     ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
     look past the query's horizon, other queries do not). ``exact``: whether it is the least. Otherwise it is an upper bound: of
     objects with more than five kinds of members, whose orders are not all tried, and of items that must differ. ``given``: the
-    budget in tokens. ``prompt``: the index of the prompt in a list of several, counted from 0; else ``None``.
+    budget in tokens. ``prompt``: the index of the prompt in a list of several, counted from 0; else ``None``. ``tokens``: the
+    tokens of a text of the length ``needed``, and ``text`` that text, found when they are read; ``None`` if they are not known.
     """
 
     def __init__(
@@ -90,7 +107,10 @@ class BudgetTooSmall(TractileError, ValueError):
         given: int,
         exact: bool = True,
         prompt: int | None = None,
+        tokens: Callable[[], tuple[int, ...]] | None = None,
+        spell: Callable[[Sequence[int]], str | None] | None = None,
     ) -> None:
+        self._tokens, self._spell = tokens, spell
         if not message:
             bound = "" if exact else " at most (an upper bound)"
             need = "no budget would do" if needed is None else f"{needed} tokens are needed{bound}"
@@ -100,9 +120,26 @@ class BudgetTooSmall(TractileError, ValueError):
         super().__init__(message if prompt is None else f"prompt {prompt} (counted from 0): {message}")
         self.needed, self.given, self.exact, self.prompt = needed, given, exact, prompt
 
+    @cached_property
+    def tokens(self) -> tuple[int, ...] | None:
+        """The tokens of a text of the length ``needed``, end-of-sequence included."""
+        return None if self._tokens is None or self.needed is None else self._tokens()
+
+    @property
+    def text(self) -> str | None:
+        """The text of ``tokens``."""
+        return None if self.tokens is None or self._spell is None else self._spell(self.tokens)
+
     def of_prompt(self, prompt: int | None) -> BudgetTooSmall:
         """Return the error for this prompt of several; ``None``: for the only one."""
-        return BudgetTooSmall(needed=self.needed, given=self.given, exact=self.exact, prompt=prompt)
+        return BudgetTooSmall(
+            needed=self.needed,
+            given=self.given,
+            exact=self.exact,
+            prompt=prompt,
+            tokens=self._tokens,
+            spell=self._spell,
+        )
 
 
 class BudgetTooLarge(TractileError, ValueError):
@@ -152,6 +189,28 @@ class MemoryTooSmall(TractileError, ValueError):
 
 class ContextTooLong(TractileError, ValueError):
     """A sequence has more tokens than the language model has positions."""
+
+
+class EngineBusy(TractileError, RuntimeError):
+    """The queue of a :class:`tractile.Engine` is full; ``waiting`` requests are in it. Ask again later (HTTP: 503)."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(
+            f"the engine is busy: {waiting} requests wait, and its queue takes no more; ask again later"
+        )
+        self.waiting = waiting
+
+
+class EngineClosed(TractileError, RuntimeError):
+    """A :class:`tractile.Engine` was closed before it had done a request, or before it was asked."""
+
+
+class TimeLimitPassed(TractileError, TimeoutError):
+    """A request took longer than its time limit, the time in the queue included; ``seconds``: the limit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the request was not done within its time limit of {seconds:g} seconds")
+        self.seconds = seconds
 
 
 class NoParticleSurvived(TractileError, RuntimeError):

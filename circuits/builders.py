@@ -4,6 +4,7 @@
     cp              Σ_r w_r Π_v B_v[r, x_v]
     tucker          Σ_{r_1 … r_n} C[r_1 … r_n] Π_v B_v[r_v, x_v]
     chain           initialᵀ Π_t L_t diag(B_t[x_t]) R_t final
+    chow_liu        the tree of variables that makes data the most likely; hidden_tree: a latent state at each
     tree            one latent state for each variable, p(z_v | z_parent) B_v[z_v, x_v]
     regions         a circuit over a tree of regions, its products joined by ``cp_join`` or ``tucker_join``
 
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
@@ -25,6 +26,7 @@ from ..layers.input import Constant
 from .chain import Chain
 from .circuit import Circuit
 from .graph_transforms import kron
+from .learned_trees import chow_liu_tables, chow_liu_tree
 from .region_graph import Inputs, cp_join, image_regions, random_regions, regions, tucker_join
 
 if TYPE_CHECKING:
@@ -276,6 +278,40 @@ def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomPa
     return tree(graph, layers, random.rows(states), tables)
 
 
+def chow_liu(data: Int[Tensor, "rows variables"], values: int, pseudocount: float = 0.0) -> Circuit:
+    """Build the tree of variables that makes data the most likely, with the data's frequencies as its tables.
+
+    ``data`` has values 0 … ``values`` − 1; ``pseudocount`` further rows are spread over all values. Raises :class:`ShapeError`
+    for other data. Exact (Chow and Liu 1968).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> x = torch.tensor([[0, 1, 0], [1, 0, 1], [1, 1, 1], [0, 0, 0]])  # the last copies the first
+    >>> tt.conditional(tt.circuits.builders.chow_liu(x, 2), {0: 1}, 2).exp()
+    tensor([[0., 1.]], dtype=torch.float64)
+    """
+    return tree(*chow_liu_tables(data, values, pseudocount))
+
+
+def hidden_tree(data: Int[Tensor, "rows variables"], values: int, states: int, seed: int = 0) -> Circuit:
+    """Build the tree of :func:`chow_liu` with a latent state at each variable and random parameters: a start for EM.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> x = torch.tensor([[0, 1, 0], [1, 0, 1], [1, 1, 1], [0, 0, 0]])
+    >>> start = tt.circuits.builders.hidden_tree(x, 2, states=4)
+    >>> fit = tt.inference.em(start, x, epochs=20)
+    >>> fit.log_likelihoods[-1] > fit.log_likelihoods[0]
+    True
+    """
+    random = RandomParameters(seed)
+    return latent_tree(chow_liu_tree(data, values), states, random.categorical(values), random)
+
+
 def random_tree(num_variables: int, seed: int = 0) -> nx.DiGraph:
     """Draw a tree uniformly from all labelled trees of the variables, directed away from variable 0.
 
@@ -294,10 +330,13 @@ def random_tree(num_variables: int, seed: int = 0) -> nx.DiGraph:
 __all__ = [
     "RandomParameters",
     "chain",
+    "chow_liu",
+    "chow_liu_tree",
     "cp",
     "cp_join",
     "factorial_hmm",
     "factorised",
+    "hidden_tree",
     "hmm",
     "image_regions",
     "latent_tree",

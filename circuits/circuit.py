@@ -49,7 +49,7 @@ class Circuit(Graph, DisplayMixin):
     @property
     def variables(self) -> tuple[int, ...]:
         """The variables of the root, sorted."""
-        return tuple(sorted(self.scope(self.root)))
+        return tuple(sorted(self.scope(self.root))) if self.num_layers else ()
 
     def vocab_sizes(self) -> dict[int, int]:
         """Return the number of values of each variable (0: a real number), by variable in ascending order.

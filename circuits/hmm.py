@@ -167,7 +167,7 @@ class HMM(Chain):
         """Compute log p(x_1 … x_n) of each row in nats: :func:`~tractile.log_marginal` of tokens, −1 where one is marginalised.
 
         With ``lengths`` only the first ``lengths[i]`` tokens of row i count. Tokens may also be an array or a list of rows of
-        equal length. Raises :class:`ShapeError` for other lists.
+        equal length. Raises :class:`EvidenceError` for other lists.
 
         Examples
         --------
@@ -179,13 +179,6 @@ class HMM(Chain):
         >>> hmm.log_prob([[1, 1], [1, 1]], lengths=torch.tensor([2, 1])).exp()  # rows of two tokens and of one
         tensor([0.3515, 0.5500], dtype=torch.float64)
         """
-        if not isinstance(tokens, Tensor):
-            try:
-                tokens = torch.tensor(np.array(tokens))
-            except (TypeError, ValueError) as error:
-                raise ShapeError(
-                    f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
-                ) from None
         (log_marginal,) = _log_marginal
         return log_marginal(self, tokens, lengths=lengths)
 

@@ -1,11 +1,13 @@
 """`tractile compile`: what a constraint compiles to."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..constraints import Constraint, Vocabulary, report
+from ..constraints import explain as explained
 from ..embedded import LM_PATH
 from .common import AsJson, Seed, console, load_tokenizer, print_facts, print_narrowings
 from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
@@ -21,12 +23,22 @@ def compile_(
     ] = None,
     canonical: Canonical = False,
     on_narrowed: OnNarrowed = Choice.warn,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            help="A text: say where it stops to satisfy the constraint, and what could stand there."
+        ),
+    ] = None,
     draw: Annotated[Path | None, typer.Option(help="Save a picture: FILE.svg, .png or .pdf.")] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Compile a constraint to a finite automaton over tokens and describe it: its size, how many texts it accepts, ten samples,
     and where it accepts less than was asked. Masks while generating need no finite automaton and may be wider."""
+    if explain is not None:
+        why = explained(constraint, explain)
+        print(json.dumps(why.to_dict()) if as_json else why)
+        raise typer.Exit(0 if why.accepted else 1)
     constraint = constraint.finite
     cuts = narrowings(constraint, on_narrowed)
     vocab = Vocabulary.from_tokenizer(load_tokenizer(tokenizer or LM_PATH))

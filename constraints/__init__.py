@@ -9,6 +9,7 @@ from .calls.functions import function_calls
 from .calls.python_tools import Call, tool_schemas
 from .constraint import Constraint
 from .difference import Difference, difference
+from .explain import Explanation, explain
 from .grammar.constraint import grammar
 from .json.constraint import json_schema
 from .narrowing import Narrowing
@@ -42,6 +43,8 @@ __all__ = [
     "json_schema",
     "keywords",
     "literal",
+    "explain",
+    "Explanation",
     "output_type",
     "regex",
     "sections",

@@ -250,23 +250,24 @@ class Constraint:
         return small if small.is_deterministic else dfa.resolved(small)
 
     @cached_property
-    def _bytes(self) -> Bytes:
+    def byte_states(self) -> Bytes:
+        """The constraint read byte by byte, without its budgets of tokens."""
         return Bytes(without_budgets(self.program))
 
     def accepts(self, text: str | bytes) -> bool:
         """Return whether the text (or its UTF-8 bytes) satisfies the constraint."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        return self.bytes_automaton.accepts(data) if self.is_finite else self._bytes.accepts(data)
+        return self.bytes_automaton.accepts(data) if self.is_finite else self.byte_states.accepts(data)
 
     def is_empty(self) -> bool:
         """Return whether no text satisfies the constraint."""
-        return self.nfa.is_empty if self.is_finite else self._bytes.is_empty
+        return self.nfa.is_empty if self.is_finite else self.byte_states.is_empty
 
     def shortest(self) -> str:
         """Return an accepted text of the fewest UTF-8 bytes. Raise ``EmptyLanguage`` if there is none."""
         if self.is_empty():
             raise empty_language(self)
-        word = self.bytes_automaton.shortest() if self.is_finite else self._bytes.shortest()
+        word = self.bytes_automaton.shortest() if self.is_finite else self.byte_states.shortest()
         assert word is not None
         return word.decode()
 

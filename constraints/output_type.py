@@ -170,6 +170,11 @@ def names_tool(value: Any) -> bool:
     return holds_tools(value) or (callable(value) and not is_type(value))
 
 
+def is_list_of_tools(output: list[Any] | tuple[Any, ...]) -> bool:
+    """Return whether a list has a function or a dict that names a tool, and otherwise only these and classes."""
+    return any(map(names_tool, output)) and all(names_tool(each) or isinstance(each, type) for each in output)
+
+
 def outputs_of(output: Any, prompts: int) -> list[Any]:
     """Return the output for each of several prompts: one for all, or a list of one for each.
 
@@ -178,7 +183,7 @@ def outputs_of(output: Any, prompts: int) -> list[Any]:
     """
     if not isinstance(output, list | tuple):
         return [output] * prompts
-    if any(map(names_tool, output)) and all(names_tool(each) or isinstance(each, type) for each in output):
+    if is_list_of_tools(output):
         return [output] * prompts
     if len(output) != prompts:
         raise FormatError(

@@ -120,8 +120,8 @@ PYBIND11_MODULE(_core, m) {
   limits["MOST_SEARCHED"] = MOST_SEARCHED;
   limits["WORK"] = WORK;
   limits["STATES"] = STATES;
-  limits["MOST_TIMES"] = automata::MOST_TIMES;
-  limits["MOST_NAMES"] = automata::MOST_NAMES;
+  limits["MOST_TIMES"] = MOST_TIMES;
+  limits["MOST_NAMES"] = MOST_NAMES;
   m.attr("LIMITS") = limits;
   automata::bind_tables(m);
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });

@@ -1,14 +1,12 @@
-// How many bytes or tokens complete a text: sums over the frames of a stack, which are bounds of the fewest tokens.
+// How many bytes complete a text: sums over the frames of a stack.
 //
 //     LEAST    at least so many bytes: observers take anything
 //     BYTES    the bytes of some text
-//     TOKENS   the tokens of some text, of which each lies in one leaf; or its bytes, where that is not known
 #pragma once
 
 #include <functional>
 #include <unordered_map>
 
-#include "lexer.h"
 #include "stacks.h"
 
 namespace tractile {
@@ -19,11 +17,11 @@ inline i64 times(i64 count, i64 bytes) { return count && bytes > ENDLESS / count
 
 class Bytes {
  public:
-  enum Of { LEAST, BYTES, TOKENS };
+  enum Of { LEAST, BYTES };
 
-  // `observed`: what a text of a node takes that looks at bytes. `lexer`: of TOKENS.
-  Bytes(Stacks& stacks, Of of, std::function<i64(i32)> observed = nullptr, Lexer* lexer = nullptr)
-      : stacks_(stacks), of_(of), observed_(std::move(observed)), lexer_(lexer) {}
+  // `observed`: the bytes of a text of a node that looks at bytes.
+  Bytes(Stacks& stacks, Of of, std::function<i64(i32)> observed = nullptr)
+      : stacks_(stacks), of_(of), observed_(std::move(observed)) {}
 
   // What some text of a stack takes; of LEAST no text takes less.
   i64 of_stack(i32 stack) {
@@ -53,7 +51,7 @@ class Bytes {
   i64 of_frame(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
     switch (n.kind) {
-      case LEX: return leaf(n.tables[0], i32(Stacks::low(reg)));
+      case LEX: return stacks_.tables[n.tables[0]].fewest[Stacks::low(reg)];
       case COUNT: return counted(node, reg);
       case SEQ: {
         i64 found = 0;
@@ -132,7 +130,7 @@ class Bytes {
   i64 counted(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
     const Table& t = stacks_.tables[n.tables[0]];
-    const i64 missing = n.low - i64(Stacks::high(reg)), free = n.high < 0 ? leaf(n.tables[0], i32(Stacks::low(reg))) : t.fewest[Stacks::low(reg)];
+    const i64 missing = n.low - i64(Stacks::high(reg)), free = t.fewest[Stacks::low(reg)];
     // a byte ends one character at most, so without more than its bytes a text has no more characters than it may
     if (missing <= 0 && (n.high < 0 || i64(Stacks::high(reg)) + t.fewest[Stacks::low(reg)] <= n.high)) return free;
     if (i32 known = counted_index_.find({u64(u32(node)), reg, 0}); known != NONE) return counts_[known];
@@ -257,27 +255,6 @@ class Bytes {
     return found;
   }
 
-  // What a text of a table takes from a state on. Tokens are looked for where reading them takes little.
-  i64 leaf(i32 table, i32 state) {
-    const Table& t = stacks_.tables[table];
-    if (of_ != TOKENS || t.fewest[state] < 2) return t.fewest[state];
-    Index::Key key{u64(u32(table)), u64(u32(state)), 2};
-    if (i32 known = labels_index_.find(key); known != NONE) return known;
-    i64 found = t.fewest[state];
-    std::vector<std::pair<i32, i64>> met{{state, 0}};  // states, and the tokens to them
-    std::vector<u8> seen(t.states, 0);
-    for (size_t at = 0; at < met.size(); ++at) {
-      auto [here, tokens] = met[at];
-      if (tokens + 1 >= found || !lexer_->is_light(table, here)) continue;
-      for (const Lexed::Group& group : lexer_->of(table, here, Positions::ROOT).groups) {
-        found = std::min(found, tokens + 1 + t.fewest[group.state]);  // the rest byte by byte
-        if (!std::exchange(seen[group.state], 1)) met.push_back({group.state, tokens + 1});
-      }
-    }
-    if (found < ENDLESS) labels_index_.put(key, i32(found));
-    return found;
-  }
-
   // The labels that may be read from a state, each with the fewest bytes to its end.
   const std::vector<std::pair<i32, i64>>& labels_from(i32 number, i32 state) {
     const Table& table = stacks_.tables[number];
@@ -307,7 +284,6 @@ class Bytes {
   Stacks& stacks_;
   const Of of_;
   std::function<i64(i32)> observed_;
-  Lexer* lexer_;
   std::vector<i64> observers_;  // by node, −1: not yet
   std::vector<i64> known_;  // by stack, −1: not yet
   std::vector<std::pair<i64, bool>> nodes_;

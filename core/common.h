@@ -23,6 +23,7 @@ using u32 = uint32_t;
 using u64 = uint64_t;
 
 constexpr i32 NONE = -1;
+constexpr i32 FAR = 1 << 28;  // more tokens than any budget has
 
 // A limit was passed: of states, of the depth of a stack, of the steps of one closure. In Python: TooManyStates.
 struct LimitPassed : std::runtime_error {

@@ -20,12 +20,12 @@
 #include <queue>
 #include <unordered_map>
 
+#include "breaks.h"
 #include "bytes.h"
 #include "lexer.h"
 
 namespace tractile {
 
-constexpr i32 FAR = 1 << 28;
 constexpr i32 SOME = FAR - 1;  // a budget that is never used up
 constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended; of names the lower half is the state at their end
 constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: the members that are missing are sought in their order
@@ -33,13 +33,13 @@ constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: 
 class Crossing {
  public:
   Crossing(Stacks& stacks, Positions& positions, Lexer& lexer)
-      : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), lengths_(stacks, Bytes::BYTES) {}
+      : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), breaks_(stacks, positions.trie()), lengths_(stacks, Bytes::BYTES) {}
 
   // One whose work is counted with that of a first one. `instead`: by which APART is read as another node, which has some of its texts;
   // NONE: not at all. `every_order`: whether members of bags are sought in each order; otherwise of many only some orders are.
   Crossing(Crossing& first, Positions& positions, Lexer& lexer, std::function<i32(i32)> instead, bool every_order = false)
       : taken(first.taken), stacks_(first.stacks_), positions_(positions), lexer_(lexer), account_(first.account_),
-        lengths_(first.stacks_, Bytes::BYTES), instead_(std::move(instead)), every_order_(every_order) {}
+        breaks_(first.stacks_, positions.trie()), lengths_(first.stacks_, Bytes::BYTES), instead_(std::move(instead)), every_order_(every_order) {}
 
   // The fewest tokens from a stack and a position to the end of the text, if they are at most `most`; otherwise more than that.
   // `budgets`: those of the parts that are open. `spelled`: that no part has a budget; otherwise the position is the root.
@@ -61,7 +61,7 @@ class Crossing {
           if (!below) turn.best = std::min(turn.best, answer);
         }
       }
-      while (turn.act != NONE && !below && turn.cost < turn.best && turn.cost <= turn.room) {
+      while (turn.act != NONE && !below && turn.cost < turn.best - turn.least && turn.cost <= turn.room) {
         i32 wanted = acts_[turn.act].wanted;
         if (!queue_.empty()) {  // a search that was stopped
           want(turn.act, turn.cost);
@@ -98,7 +98,10 @@ class Crossing {
     }
   }
 
-  size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + fewest_index_.bytes() + sought_index_.bytes() + 8 * rests_.capacity(); }
+  // No fewer tokens end from a stack on.
+  i32 least(i32 stack) { return breaks_.of_stack(stack); }
+
+  size_t bytes() const { return bytes_ + breaks_.bytes() + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + fewest_index_.bytes() + sought_index_.bytes() + 8 * rests_.capacity(); }
   u64& taken;  // places taken from the queue
 
   // Stop if the places that were allowed are used up.
@@ -127,6 +130,7 @@ class Crossing {
     i32 node;  // or, of the names of a bag, −2 − its table
     u64 reg;   // of names the state and, above it, the label
     i32 tables;  // at its entry
+    i32 follow;  // the number of the bytes that may follow it
     i32 need;  // the costs from which on the cheapest exit of a position is enough; NONE: no part has a budget
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
@@ -143,7 +147,7 @@ class Crossing {
   };
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
-    i32 below, at, act, most, cost, best, position, budgets, tables, room;
+    i32 below, at, act, most, cost, best, position, budgets, tables, room, least;  // `least`: tokens that `below` takes at least
     u64 taken;  // when it was last sought
     size_t ends;  // of this cost, that were asked
   };
@@ -171,6 +175,7 @@ class Crossing {
       else if (positions_.ends_token(position) && most >= 1) answer = 1;
       return true;
     }
+    if (breaks_.of_stack(stack) > most) return true;
     Index::Key key{u64(u32(stack)), u64(u32(position)), u64(u32(budgets)) | u64(u32(tables)) << 32};
     i32 at = rest_index_.find(key);
     if (at == NONE) {
@@ -180,7 +185,7 @@ class Crossing {
     answer = rests_[at].least;
     if (rests_[at].exact || answer > most) return true;
     Frame f = stacks_.frame(stack);
-    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, tables, i32(stacks_.observers.room(budgets, FAR)), ~0ull, 0};
+    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, tables, i32(stacks_.observers.room(budgets, FAR)), breaks_.of_stack(f.below), ~0ull, 0};
     if (f.node == JOIN) turn.below = stack;
     else turn.act = activation(f.node, f.reg, {position, tables}, spelled_ ? NONE : told_apart(stacks_.observers.lacking(budgets)));
     return false;
@@ -207,7 +212,11 @@ class Crossing {
   };
 
   i32 activation(i32 node, u64 reg, At at, i32 need) {
-    Index::Key key{u64(u32(node)) | u64(u32(at.tables)) << 32, reg, u64(u32(at.position)) | u64(u32(need)) << 32};
+    const i32 follow = node < 0 ? Follow::ANY : stacks_.follow.of(node);
+    Index::Key who{u64(u32(node)), u64(follow), 0};
+    i32 seen = who_index_.find(who);
+    if (seen == NONE) who_index_.put(who, seen = whos_++);
+    Index::Key key{u64(u32(seen)) | u64(u32(at.tables)) << 32, reg, u64(u32(at.position)) | u64(u32(need)) << 32};
     i32 known = index_.find(key);
     if (known != NONE) return known;
     i32 number = i32(acts_.size());
@@ -217,6 +226,7 @@ class Crossing {
     acts_[number].reg = reg;
     acts_[number].tables = at.tables;
     acts_[number].need = need;
+    acts_[number].follow = follow;
     reach(number, 0, {node < NONE ? u64(u32(reg)) : reg & ~IN_ORDER, at.position, at.tables});
     return number;
   }
@@ -444,6 +454,9 @@ class Crossing {
   void call(i32 number, i32 cost, i32 called, u64 after, bool name = false) {
     Caller caller{number, after, cost, name};
     acts_[called].callers.push_back(caller);
+    const i32 node = acts_[number].node;
+    const bool goes_on = node >= 0 && !name && after != ENDED && stacks_.nodes[node].kind != TOKENS;
+    if (goes_on) cost += breaks_.of_frame(node, after);  // what is left of the frame takes tokens as well
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
     if (i32 most = std::min(acts_[number].wanted, limit(number)) - cost; most > acts_[called].wanted) raise(called, most);
@@ -511,14 +524,14 @@ class Crossing {
       lexer_.dear_exits(table, state, place.position, std::max(2, most_anew(node)), [&](i32 at, i32 characters, i32 to) {
         if (counts ? long_enough(before + characters) : label == NONE || t.label[at] == label) nodes.push_back(to);
       });
-      if (!nodes.empty()) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, {positions_.of(nodes), 0});
+      if (i32 to = nodes.empty() ? NONE : goes_on(number, positions_.of(nodes)); to != NONE) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, {to, 0});
       return;
     }
     std::vector<Place> ends, inside;
     const Lexed& found = lexer_.of(table, state, place.position, place.tables);
     for (const Lexed::Exit& e : found.exits)
       if (node < NONE ? t.leads_to(e.state, label) : !counts || long_enough(before + e.characters))
-        ends.push_back({node < NONE ? end(e.state) : 0, e.position, e.env});
+        if (i32 to = goes_on(number, e.position); to != NONE) ends.push_back({node < NONE ? end(e.state) : 0, to, e.env});
     for (const Lexed::Group& g : found.groups) {
       if (label != NONE && !t.leads_to(g.state, label)) continue;
       u64 after = u64(u32(g.state));
@@ -534,6 +547,12 @@ class Crossing {
       if (cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, entry, {Positions::ROOT, at.tables}, lacking(number, cost + 1)), ENDED);
       else reach(number, cost + 1, at);
     }
+  }
+
+  // The nodes of a position from which what may follow an activation goes on.
+  i32 goes_on(i32 number, i32 position) {
+    const i32 follow = acts_[number].follow;
+    return follow == Follow::ANY ? position : positions_.before(position, stacks_.follow.bytes_of(follow), follow);
   }
 
   // The most tokens that write anew what a token has after a text of a table.
@@ -656,7 +675,9 @@ class Crossing {
   Account own_;  // of the first one
   Account& account_;
   Stable<Act> acts_;
-  Index index_, rest_index_, met_index_, sought_index_;
+  Index index_, who_index_, rest_index_, met_index_, sought_index_;
+  i32 whos_ = 0;  // pairs of a node and what may follow it
+  Breaks breaks_;
   Bytes lengths_;
   std::function<i32(i32)> instead_;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first

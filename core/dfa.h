@@ -199,7 +199,6 @@ inline Handle first_matches(const Handle& texts) {
   return minimize(trimmed(made));
 }
 
-constexpr i32 MANY_STATES = 10000;
 
 // The minimal DFA, or the plain automaton if the DFA would be much larger. A deterministic automaton of more than MANY_STATES states, as of
 // counted repeats, stays as it is: minimising it takes long and saves little.

@@ -370,7 +370,12 @@ class Lexer {
 
   void walk(const Table& table, std::vector<At>& todo, Making& making) {
     if (table.deterministic) {
-      for (const At& at : todo) positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+      while (!todo.empty()) {
+        const At at = todo.back();
+        todo.pop_back();
+        if (positions_.size(at.position) >= MANY_NODES && reads_few(table, at.state)) step_all(table, at, todo, making);
+        else positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+      }
       return;
     }
     Index seen;  // the places met
@@ -389,6 +394,32 @@ class Lexer {
           if (table.reads(to)) todo.push_back({child, to, characters});
         });
       });
+    }
+  }
+
+  // Whether a state reads few bytes.
+  static bool reads_few(const Table& table, i32 state) {
+    i32 bytes = 0;
+    for (size_t i = table.begin[state]; i < table.begin[state + 1]; ++i) bytes += table.moves[i].high - table.moves[i].low + 1;
+    return bytes <= FEW_BYTES;
+  }
+
+  // One byte further from all nodes of a position together.
+  void step_all(const Table& table, const At& at, std::vector<At>& todo, Making& making) {
+    const Trie& trie = positions_.trie();
+    for (size_t i = table.begin[at.state]; i < table.begin[at.state + 1]; ++i) {
+      const Table::Move move = table.moves[i];
+      for (int byte = move.low; byte <= move.high; ++byte) {
+        const i32 child = positions_.child(at.position, u8(byte)), characters = at.characters + table.between[move.to];
+        if (child == NONE) continue;
+        ++visited;
+        positions_.tokens(child, [&](i32 token) { making.group(move.to, characters).push_back(token); });
+        if (table.label[move.to] >= 0)
+          positions_.nodes(child, [&](i32 node) {
+            if (trie.first[node] < trie.first[node + 1]) making.exit(move.to, characters).push_back(node);
+          });
+        if (table.reads(move.to)) todo.push_back({child, move.to, characters});
+      }
     }
   }
 

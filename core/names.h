@@ -6,7 +6,6 @@
 
 namespace tractile::automata {
 
-constexpr i64 MOST_NAMES = 1 << 16;  // states of the names of an object
 
 // Names, from the byte after the opening quote to the colon. The label of a state is that of the name that ends there.
 struct Inside {

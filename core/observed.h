@@ -10,10 +10,12 @@
 
 #include <optional>
 
+#include "breaks.h"
 #include "bytes.h"
 #include "crossing.h"
 #include "distinct.h"
 #include "search.h"
+#include "short_texts.h"
 
 namespace tractile {
 
@@ -31,10 +33,11 @@ class Observed {
         one_text_(crossing, positions, lexer, [this](i32 node) { return text_node(node); }),
         by_bytes_(crossing, byte_positions_, byte_lexer_, nullptr),
         in_every_order_(crossing, byte_positions_, byte_lexer_, nullptr, true),
+        tokens_in_every_order_(crossing, positions, lexer, [](i32 node) { return node; }, true),
         least_(stacks, Bytes::LEAST),
         frames_(stacks, Bytes::BYTES),
         ends_(stacks, Bytes::BYTES, [this](i32 node) { return of_node(node); }),
-        tokens_(stacks, Bytes::TOKENS, [this](i32 node) { return of_node(node); }, &lexer) {}
+        short_(stacks, ends_, crossing, positions.trie()) {}
 
   // Whether observers of bytes are open, or may come.
   bool looks(Item item) { return stacks_.observers.looks(item.env) || reaches_kind(item.stack, LOOKS); }
@@ -59,9 +62,18 @@ class Observed {
     i64 enough = spelled && (open || !exactly || looks(item)) ? bytes(item) : ENDLESS;
     if (spelled && enough >= ENDLESS && looks(item)) return FAR;
     if (!exactly && enough <= most) return i32(enough);  // as many bytes, each of which is a token
-    if (!exactly && spelled && !open)
-      if (i64 tokens = tokens_.of_stack(item.stack); tokens <= most) return i32(tokens);
-    i32 least = crossing_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), most, spelled);
+    const i32 lower = spelled ? crossing_.least(item.stack) : 0;
+    if (lower > most) return FAR;
+    i32 bound = FAR;  // that of a text
+    const i32 first = exactly ? lower : most, last = std::min(most, lower + MOST_ABOVE);
+    for (i32 more = 0; spelled && !open && bound > first && more <= MOST_MORE && !looks(item); ++more)
+      for (i32 wanted = first; bound > wanted && wanted <= last; ++wanted) bound = std::min(bound, short_.tokens(item.stack, more, wanted));
+    if (bound <= first) return bound;
+    auto by_frames = [&](Crossing& crossing) {
+      return crossing.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled);
+    };
+    i32 least = std::min(bound, by_frames(crossing_));
+    if (most == SOME && least > most && reaches_kind(item.stack, ORDERS)) least = by_frames(tokens_in_every_order_);  // whether there is an end at all
     if (least > most || !is_apart(item)) return least;
     i32 written = tokens(item, most, spelled);
     if (written <= (exactly ? least : most)) return written;
@@ -117,7 +129,7 @@ class Observed {
   }
 
   size_t bytes() const {
-    return least_.bytes() + frames_.bytes() + ends_.bytes() + tokens_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
+    return least_.bytes() + frames_.bytes() + ends_.bytes() + short_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
            byte_positions_.bytes() + index_.bytes() + alike_index_.bytes() + pinned_.bytes() + sought_index_.bytes() + sought_.size() * sizeof(Sought) + ways_.size() * sizeof(Way) + written_;
   }
 
@@ -143,9 +155,12 @@ class Observed {
   struct Parted {  // an item, parted at the outermost observer that looks at bytes
     Item inside, below;
   };
-  enum Kinds { LOOKS, DIFFERS, COUNTS, KINDS };  // nodes that look at bytes; items that must differ; budgets of parts
+  enum Kinds { LOOKS, DIFFERS, COUNTS, ORDERS, KINDS };  // nodes that look at bytes; items that must differ; budgets of parts; many members
 
-  static bool is(Kinds kinds, const Node& n) { return kinds == LOOKS ? n.looks() : n.kind == (kinds == DIFFERS ? APART : TOKENS); }
+  static bool is(Kinds kinds, const Node& n) {
+    if (kinds == ORDERS) return n.kind == BAG && n.parts.size() > EVERY_ORDER;
+    return kinds == LOOKS ? n.looks() : n.kind == (kinds == DIFFERS ? APART : TOKENS);
+  }
 
   // Whether items that must differ are open, or may come.
   bool is_apart(Item item) {
@@ -428,7 +443,9 @@ class Observed {
   Lexer byte_lexer_;
   Crossing one_text_;  // where APART takes one text
   Crossing by_bytes_, in_every_order_;  // where each byte is a token
-  Bytes least_, frames_, ends_, tokens_;  // `frames_`: where observers take anything
+  Crossing tokens_in_every_order_;
+  Bytes least_, frames_, ends_;  // `frames_`: where observers take anything
+  ShortTexts short_;
   std::vector<i32> of_stack_[KINDS], of_node_[KINDS];  // NONE: not yet
   Index index_, alike_index_, pinned_;
   std::vector<i32> pins_;  // ways

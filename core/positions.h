@@ -4,7 +4,7 @@
 // matter, so a set of nodes can be read on from as one: all the places where a part of a text may end, say.
 #pragma once
 
-#include "common.h"
+#include "follow.h"
 
 namespace tractile {
 
@@ -173,6 +173,21 @@ class Positions {
     }
   }
 
+  // The nodes to which a byte leads; NONE if there are none.
+  i32 child(i32 position, u8 byte) {
+    if (position < singles_) return trie_.child(position, byte);
+    Index::Key key{u64(u32(position)), byte, 6};
+    i32 found = index_.find(key);
+    if (found != NONE) return found - 1;
+    std::vector<i32> children;
+    nodes(position, [&](i32 n) {
+      if (i32 to = trie_.child(n, byte); to != NONE) children.push_back(to);
+    });
+    found = of(children);
+    index_.put(key, found + 1);
+    return found;
+  }
+
   // f(token) for each token that ends here.
   template <class F>
   void tokens(i32 position, F&& f) const {
@@ -212,6 +227,22 @@ class Positions {
     if (found != NONE) return found - 1;
     std::vector<i32> nodes(sets_.begin(position - singles_), sets_.end(position - singles_));
     nodes.erase(std::remove_if(nodes.begin(), nodes.end(), is_cheap), nodes.end());
+    found = of(nodes);
+    index_.put(key, found + 1);
+    return found;
+  }
+
+  // The root, and the nodes that one of these bytes leads on from; NONE if there are none. `number`: that of the set.
+  i32 before(i32 position, const ByteSet& bytes, i32 number) {
+    auto leads_nowhere = [&](i32 n) {
+      return n != ROOT && std::none_of(trie_.byte.begin() + trie_.first[n], trie_.byte.begin() + trie_.first[n + 1], [&](u8 byte) { return bytes.has(byte); });
+    };
+    if (position < singles_) return position == NONE || leads_nowhere(position) ? NONE : position;
+    Index::Key key{u64(u32(position)), u64(number), 5};
+    i32 found = index_.find(key);
+    if (found != NONE) return found - 1;
+    std::vector<i32> nodes(sets_.begin(position - singles_), sets_.end(position - singles_));
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), leads_nowhere), nodes.end());
     found = of(nodes);
     index_.put(key, found + 1);
     return found;

@@ -32,7 +32,6 @@ inline std::vector<i32> byte_classes(const Nfa& nfa) {
   return found;
 }
 
-constexpr i64 MOST_WORK = 100000000;  // comparisons (pairs of states times byte classes); beyond, each state is compared with itself alone
 
 // Whether a state in the next word does no more than a state in the word before it.
 //

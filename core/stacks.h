@@ -4,6 +4,7 @@
 // stack stands its environment: the registers of the observers that are open, which see each byte read above them.
 #pragma once
 
+#include "follow.h"
 #include "observers.h"
 
 namespace tractile {
@@ -41,6 +42,7 @@ class Stacks {
   Stable<Node> nodes;
   Stable<Configuration> configurations;
   Observers observers{tables, nodes};
+  Follow follow{tables, nodes};
 
   const Frame& frame(i32 stack) const { return frames_[stack]; }
 

@@ -86,7 +86,6 @@ inline Handle determinize(const Handle& given, i64 limit = STATES / 5) {
   return made;
 }
 
-constexpr i64 MOST_TIMES = 3;  // sets for each state that `resolved` allows
 
 // The DFA, or the automaton as it is if that takes more than these units of work or about three times the states. It has no skips.
 inline Handle resolved(const Handle& nfa, double units) {

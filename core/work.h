@@ -30,7 +30,6 @@ struct Account {
 inline thread_local Account* account = nullptr;  // the one in force
 inline thread_local double unlooked = 0;         // the units since `look` was called
 inline void (*look)() = nullptr;                 // throws where the limits of a request say so
-constexpr double OFTEN = 1000;
 
 // Count units of work. Throws TooMuchWork beyond the limit.
 inline void spend(double units) {

@@ -8,6 +8,7 @@ from .asynchronous import generate_async, stream_async
 from .beam import Beam, beam_search
 from .canvas import Canvas, canvas
 from .diffusion import Denoised, denoise
+from .engine import Engine, Stream
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .speculative import Speculation, speculative
@@ -18,8 +19,10 @@ __all__ = [
     "Canvas",
     "ConstraintLogitsProcessor",
     "Denoised",
+    "Engine",
     "Part",
     "Speculation",
+    "Stream",
     "beam_search",
     "canvas",
     "custom_generate_path",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import Any, Self, final
 
 from .generate import generate
 from .stream import Part
@@ -14,7 +14,7 @@ from .stream import Part
 
 @cache
 def _worker() -> ThreadPoolExecutor:
-    """One thread: models of transformers are not made to be called by two."""
+    """One thread, in which calls wait for their turn."""
     return ThreadPoolExecutor(1, "tractile")
 
 
@@ -37,11 +37,31 @@ async def generate_async(*arguments: Any, **settings: Any) -> Any:
     return await _away(partial(generate, *arguments, **settings))
 
 
-async def stream_async(*arguments: Any, **settings: Any) -> AsyncIterator[Part]:
+@final
+class AsyncParts:
+    """The parts of a text; ``await`` it to learn of errors before the first part."""
+
+    def __init__(self, begun: Future[Any]) -> None:
+        self._begun = begun
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._made().__await__()
+
+    async def _made(self) -> Self:
+        await asyncio.wrap_future(self._begun)
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[Part]:
+        parts = await asyncio.wrap_future(self._begun)
+        while (part := await _away(partial(next, parts, None))) is not None:
+            yield part
+
+
+def stream_async(*arguments: Any, **settings: Any) -> AsyncParts:
     """Iterate over the parts of :func:`.generate` with ``stream=True``; several streams take turns, token by token.
 
-    Each stream needs a language model of its own: give a model of transformers and its tokenizer, not one
-    :class:`.LanguageModel` to several.
+    ``parts = await stream_async(…)`` raises what is wrong with the arguments (:class:`BudgetTooSmall`) before the first part, so
+    that a server can still answer with a status. For more than a few callers there is :class:`.Engine`.
 
     >>> import asyncio
     >>> import tractile as tt
@@ -53,6 +73,4 @@ async def stream_async(*arguments: Any, **settings: Any) -> AsyncIterator[Part]:
     >>> asyncio.run(written()) in (" cat", " dog")
     True
     """
-    parts = await generate_async(*arguments, stream=True, **settings)
-    while (part := await _away(partial(next, parts, None))) is not None:
-        yield part
+    return AsyncParts(_worker().submit(partial(generate, *arguments, stream=True, **settings)))

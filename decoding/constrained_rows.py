@@ -22,6 +22,7 @@ from ..circuits.automaton import UNREACHABLE, Automaton
 from ..errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
 from ..fingerprints import FEWER_OUTPUTS
 from ..inference.next_token.protocol import NextTokenQuery
+from ..inference.next_token.shortest import with_shortest
 from ..inference.smc.step import Step
 
 NEVER = torch.iinfo(torch.long).max
@@ -62,7 +63,8 @@ class ConstrainedRows:
             row = int(lengths.argmin()) if len(lengths) else 0
             self._query.start(len(prefixes), lengths)
         except BudgetTooSmall as error:
-            raise error.of_prompt(row) from None
+            own = prefixes[row, there[row]].tolist() if len(prefixes) else []
+            raise with_shortest(error, self._automaton, own).of_prompt(row) from None
         self._left_at, self._length = torch.full((len(prefixes),), NEVER), 0
         self._allowed = self._query.mask().cpu()
         for tokens in prefixes.T:

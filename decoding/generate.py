@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, outputs_of
 from ..errors import EvidenceError
-from ..inference.arguments import a_chain, whole
+from ..inference.arguments import a_chain, not_negative, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.calibration import settle
 from ..inference.smc.loop import run_requests
 from ..inference.smc.proposals import Proposal
-from ..inference.smc.request import requests
+from ..inference.smc.request import Request, requests
+from ..inference.smc.truncated import Truncated
 from ..inference.smc.user_potential import FunctionPotential
 from ..inference.threads import one_thread
-from ..lm.base import Prompt
-from .outputs import drawn, read_outputs
+from ..lm.base import LanguageModel, Prompt
+from .chat import described, the_prompt
+from .keywords import check_keywords
+from .outputs import JSONOptions, drawn, read_outputs
 from .stream import Part, parts
 
 T = TypeVar("T")
 
 
-class JSONOptions(TypedDict, total=False):
-    """How outputs in JSON are read and written: the arguments of :func:`.output_type` of these names."""
+class MoreOptions(JSONOptions, total=False):
+    """The types of the arguments of :func:`generate` that are seldom given."""
 
-    strict: bool
-    order: Literal["auto", "declared", "any"]
-    whitespace: Literal["none", "space", "flexible"]
-    max_whitespace: int | None
-    documents: Mapping[str, Any]
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    greedy: bool
+    describe: bool
+
+
+Chat = Sequence[Mapping[str, Any]]
+"""The messages of a chat, each with a role and a content."""
 
 
 @overload
 def generate(
     model: Any,
     tokenizer: Any,
-    prompt: str,
+    prompt: str | Chat,
     output: type[T] | OutputType[T],
     *,
     max_new_tokens: int = 64,
@@ -50,7 +59,7 @@ def generate(
     particles: int = 16,
     seed: int = 0,
     stream: Literal[False] = False,
-    **json: Unpack[JSONOptions],
+    **more: Unpack[MoreOptions],
 ) -> T: ...
 
 
@@ -58,7 +67,7 @@ def generate(
 def generate(
     model: Any,
     tokenizer: Any,
-    prompt: Prompt,
+    prompt: Prompt | Chat,
     output: Any,
     *,
     max_new_tokens: int = 64,
@@ -66,7 +75,7 @@ def generate(
     method: str | Proposal | None = None,
     seed: int = 0,
     stream: Literal[True],
-    **json: Unpack[JSONOptions],
+    **more: Unpack[MoreOptions],
 ) -> Iterator[Part]: ...
 
 
@@ -74,7 +83,7 @@ def generate(
 def generate(
     model: Any,
     tokenizer: Any,
-    prompt: Prompt | Sequence[Prompt],
+    prompt: Prompt | Chat | Sequence[Prompt | Chat],
     output: Any,
     *,
     max_new_tokens: int | Sequence[int] = 64,
@@ -85,14 +94,14 @@ def generate(
     particles: int = 16,
     seed: int | Sequence[int] = 0,
     stream: Literal[False] = False,
-    **json: Unpack[JSONOptions],
+    **more: Unpack[MoreOptions],
 ) -> Any: ...
 
 
 def generate(
     model: Any,
     tokenizer: Any,
-    prompt: Prompt | Sequence[Prompt],
+    prompt: Prompt | Chat | Sequence[Prompt | Chat],
     output: Any,
     *,
     max_new_tokens: int | Sequence[int] = 64,
@@ -103,12 +112,18 @@ def generate(
     particles: int = 16,
     seed: int | Sequence[int] = 0,
     stream: bool = False,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    greedy: bool = False,
+    describe: bool = False,
     **json: Unpack[JSONOptions],
 ) -> Any:
     """Generate a value of a Python type from a language model, within a token budget.
 
     The texts are weighted samples from p_lm(x | x is written as ``output`` and ends within the budget). A text that a validator
-    of the type refuses has weight zero. The prompt is given to the model as it stands: nothing about ``output`` is added.
+    of the type refuses has weight zero. The prompt is given to the model as it stands: nothing about ``output`` is added, unless
+    ``describe`` says so.
 
     Parameters
     ----------
@@ -117,10 +132,11 @@ def generate(
     tokenizer
         The model's tokenizer; ``None`` for a :class:`.LanguageModel` that has one.
     prompt
-        A text or token ids; or a list of these, which are generated for in one batch.
+        A text, token ids, or a chat: a list of messages with ``role`` and ``content``, by the tokenizer's template. Or a list of
+        these, which are generated for in one batch.
     output
         The type: a Pydantic model, a dataclass, a ``TypedDict``, ``Literal``, an ``Enum``, ``int``, ``list[T]``, ``A | B``, …; a
-        function or a list of functions as tools; ``re.compile(…)``; a JSON Schema; a constraint. The table of
+        function or a list of functions as tools; ``re.compile(…)``; a JSON Schema; a constraint, also compiled. The table of
         :func:`.output_type` has how each is written. Types other than ``str``, ``Literal`` and ``Enum`` need Pydantic. Beside a
         list of prompts it may be a list of one output for each. A list with a function, or with a dict that names a tool, is a
         list of tools for every prompt; for classes as tools say ``output_type([A, B])``.
@@ -129,7 +145,7 @@ def generate(
     samples
         The number of values to draw, with replacement, by weight. Default: one value, that of the largest weight.
     posterior
-        Whether to return the :class:`.Posterior` too: weights, evidence, effective sample size.
+        Whether to return the :class:`.Posterior` too: values, weights, evidence, effective sample size.
     hmm
         An HMM distilled from the model, or its folder; or one for each prompt. It guides the samples (P-GCD).
     method
@@ -137,12 +153,21 @@ def generate(
     particles
         The number of weighted samples; at least ``samples`` are made.
     seed
-        The seed, or one for each prompt; with one, prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the
-        HMM's lookahead is found for the first prompt under a constraint and kept in the process, so results depend on what was
-        asked before. With ``tt.inference.smc.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
+        The seed, or one for each prompt; with one, prompt i of a list gets ``seed + i``. Results depend on nothing that was asked
+        before, unless requests share a :class:`tractile.inference.smc.Strength`.
     stream
         Whether to return an iterator of :class:`.Part`: the text as it comes, and what of it is complete. It is the text of one
         particle, after one prompt.
+    temperature
+        The temperature of the model: p_lm is its distribution at this temperature. Default: the model's own, 1. 0 is ``greedy``.
+    top_k, top_p
+        The tokens that are drawn from: the ``top_k`` most probable that the constraint allows, and of these as few as have
+        ``top_p`` of their probability (:class:`.Truncated`).
+    greedy
+        Whether to take the most probable allowed token each time: one text, whatever the seed.
+    describe
+        Whether the prompt says what is asked for: the JSON Schema of ``output`` with the descriptions of its fields, its tools or
+        its choices, before a text, or at the end of the last message of a chat.
     json
         For outputs in JSON, as :func:`.output_type` has them: ``strict`` refuses keywords of a JSON Schema that no draft defines;
         ``order`` of the members of an object; ``whitespace`` and ``max_whitespace``; ``documents``, other schemas to which a
@@ -165,6 +190,10 @@ def generate(
         No text fits the budget. Raised before the model is called.
     NoParticleSurvived
         The method lost every sample, or a validator refused all of them.
+    UnknownArgument
+        There is no argument of this name; the error says which one was meant.
+    ContextTooLong
+        The model has too few positions for prompt and budget. Raised before the model is called.
     EvidenceError, VocabularyMismatch
         As :func:`.smc`.
 
@@ -178,18 +207,34 @@ def generate(
     True
     """
     who = "generate"
+    check_keywords(json, KNOWN, who)
     lm = a_language_model(model, tokenizer, who)
+    if temperature is not None:
+        temperature = not_negative(temperature, f"{who}: temperature")
+        greedy = greedy or temperature == 0
+        lm = at_temperature(lm, temperature) if temperature else lm
     count = None if samples is None else whole(samples, f"{who}: samples")
-    particles = 1 if stream else max(whole(particles, f"{who}: particles"), count or 1)
-    several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
+    particles = 1 if stream or greedy else max(whole(particles, f"{who}: particles"), count or 1)
+    several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | Mapping) for each in prompt)
     if stream and (several or posterior or count is not None):
         raise EvidenceError(
             f"{who}: stream=True gives one text after one prompt; leave samples and posterior out"
         )
     prompts: list[Any] = list(prompt) if several else [prompt]
-    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], **json)
+    outputs = outputs_of(output, len(prompts)) if several else [output]
+    kinds = read_outputs(outputs, **json)
+    own = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
+    prompts = [
+        the_prompt(one, own, described(asked) if describe else None)
+        for one, asked in zip(prompts, outputs, strict=True)
+    ]
     fas = [compiled(kind.constraint, lm, tokenizer, f"{who}: output") for kind in kinds]
-    checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
+    checks = {
+        id(kind): None
+        if kind.parse is str
+        else FunctionPotential(kind.accepts, at_end, name=f"{who}: output")
+        for kind in kinds
+    }
     used = None if method is None else a_proposal(method, name=f"{who}: method")
     guides = hmm if isinstance(hmm, list | tuple) else [hmm] * len(prompts)
     chains = [
@@ -200,11 +245,36 @@ def generate(
         who, lm, None, prompts, fas, used, chains,
         potential=[checks[id(kind)] for kind in kinds], particles=particles, max_new_tokens=max_new_tokens, seed=seed,
     )  # fmt: skip
-    if stream:
-        return parts(given[0], kinds[0])
     with one_thread(lm, *chains):
         settle(given)
-        runs = run_requests(given)
+        if greedy or top_k is not None or top_p is not None:
+            truncate(given, 1 if greedy else top_k, top_p)
+        if stream:
+            return parts(given[0], kinds[0])
+        runs = [replace(run, parse=kind.parse) for run, kind in zip(run_requests(given), kinds, strict=True)]
     values = [drawn(run, kind, count, one.seed) for run, kind, one in zip(runs, kinds, given, strict=True)]
     result, posteriors = (values, runs) if several else (values[0], runs[0])
     return (result, posteriors) if posterior else result
+
+
+KNOWN = [name for name in signature(generate).parameters if name != "json"] + list(
+    JSONOptions.__annotations__
+)
+"""The names of the arguments of :func:`generate`."""
+
+
+def at_temperature(lm: LanguageModel, temperature: float) -> LanguageModel:
+    """Return a copy of a language model at another temperature; raise :class:`EvidenceError` for one that has none."""
+    if not hasattr(lm, "at"):
+        raise EvidenceError(
+            f"generate: a {type(lm).__name__} has no temperature; give a model of transformers, or leave temperature out"
+        )
+    found: LanguageModel = lm.at(temperature)
+    return found
+
+
+def truncate(given: Sequence[Request], top_k: int | None, top_p: float | None) -> None:
+    """Let the proposals of all requests draw among the most probable tokens."""
+    made = {id(one.proposal): Truncated(one.proposal, top_k, top_p) for one in given}
+    for one in given:
+        one.proposal = made[id(one.proposal)]

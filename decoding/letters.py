@@ -23,7 +23,7 @@ from ..circuits.automaton_algorithms import StateGraph, distances, members, rest
 from ..constraints.compiled import ConstraintAutomaton
 from ..errors import BudgetTooSmall, TooManyStates, UnsupportedConstraint
 from ..layers import Incidence
-from ..layers.log_product import finite
+from ..layers.functorch_utils import finite
 
 MOST_STATES = 10_000  # of a lazy automaton that is written out for a canvas
 BLOCK_ELEMENTS = 1 << 22  # log-probabilities read at once

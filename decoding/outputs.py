@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypedDict, Unpack, cast
 
+from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, output_type
 from ..errors import FormatError, NoParticleSurvived
 from ..inference.smc.posterior import Posterior
 
+_log = logging.getLogger(__name__)
 
-def read_outputs(outputs: Sequence[Any], **json: Any) -> list[OutputType[Any]]:
-    """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
-    made = {key: output_type(one, **json) for key, one in {id(one): one for one in outputs}.items()}
+
+class JSONOptions(TypedDict, total=False):
+    """How outputs in JSON are read and written: the arguments of :func:`.output_type` of these names."""
+
+    strict: bool
+    order: Literal["auto", "declared", "any"]
+    whitespace: Literal["none", "space", "flexible"]
+    max_whitespace: int | None
+    documents: Mapping[str, Any]
+
+
+def read_outputs(outputs: Sequence[Any], **json: Unpack[JSONOptions]) -> list[OutputType[Any]]:
+    """Return the :func:`.output_type` of each output; an object that stands there several times is read once.
+
+    The texts of a compiled automaton are their own values.
+    """
+    made = {
+        key: OutputType(cast(Any, one), str) if isinstance(one, Chain) else output_type(one, **json)
+        for key, one in {id(one): one for one in outputs}.items()
+    }
     return [made[id(one)] for one in outputs]
 
 
@@ -36,4 +56,11 @@ def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int)
         refuse(kind, run.refused)
     if samples is None:
         return kind.parse(run.best.text)
+    if samples > 1 and run.collapsed:
+        _log.warning(
+            "generate: all %d particles go back to one, so that samples are alike (different texts: %d); give more particles, an "
+            "hmm, or a list of the same prompt, each with a seed of its own",
+            len(run.texts),
+            run.distinct,
+        )
     return [kind.parse(particle.text) for particle in run.sample(samples, seed)]

@@ -7,9 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..constraints.json.place import place
 from ..errors import FormatError
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},]', re.DOTALL)
+STRING_OR_SIGN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},:]', re.DOTALL)
+COMPLETE = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 CLOSING = {"{": "}", "[": "]"}
 
 
@@ -38,6 +41,37 @@ def complete_json(text: str) -> str | None:
         elif depth == 1 and sign == ",":
             end = token.start()
     return text[:end] + CLOSING[begin]
+
+
+UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z|[\ud800-\udbff]\Z")
+
+
+def growing_json(text: str) -> tuple[Any, str] | None:
+    """Return the value of an unfinished JSON text with the string that it is writing, and this string's place as a JSON pointer.
+
+    None if it is not writing a string that is a value.
+
+    >>> growing_json('{"name": "Ada", "tags": ["a", "b')
+    ({'name': 'Ada', 'tags': ['a', 'b']}, '/tags/1')
+    >>> growing_json('{"name": "Ada", "ta')
+    """
+    open_, before, sign = list[str](), "", ""
+    for token in STRING_OR_SIGN.finditer(text):
+        before, sign = sign, token[0]
+        if sign in CLOSING:
+            open_.append(CLOSING[sign])
+        elif sign in ("}", "]") and open_:
+            open_.pop()
+    in_string = sign[:1] == '"' and not (len(sign) > 1 and sign.endswith('"') and COMPLETE.fullmatch(sign))
+    is_value = before == ":" or (open_[-1:] == ["]"] and before in (",", "["))
+    pointer = place(text)
+    if pointer is None or not in_string or not is_value:
+        return None
+    written = UNFINISHED.sub("", sign)
+    try:
+        return json.loads(text[: len(text) - len(sign)] + written + '"' + "".join(reversed(open_))), pointer
+    except (ValueError, RecursionError):
+        return None
 
 
 def partial_value(text: str, parse: Callable[[str], Any]) -> Any:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..constraints.output_type import OutputType
 from ..inference.smc.boundaries import Texts
-from ..inference.smc.calibration import settle
 from ..inference.smc.loop import prepared, steps
 from ..inference.smc.request import Request
 from ..inference.smc.run import Run
 from ..inference.threads import one_thread
 from .outputs import drawn
-from .partial import partial_value
+from .partial import growing_json, partial_value
 
 REPLACEMENT = "\ufffd"
 
@@ -25,7 +25,8 @@ class Part:
 
     ``text``: all of it; ``new``: what came since the part before. ``value``: of JSON the complete members or items of the
     outermost object or array (items as the output's type reads them, if it does), of other texts None; with ``done``, the value
-    of the output's type.
+    of the output's type. ``growing``: where a string of JSON is being written, its place as a JSON pointer ("/pets/0/name"), else
+    None; ``unfinished`` is then the value with the string as far as it is written, as JSON, else None.
 
     Examples
     --------
@@ -42,12 +43,24 @@ class Part:
     value: Any
     done: bool
 
+    @cached_property
+    def _growing(self) -> tuple[Any, str] | None:
+        return None if self.done else growing_json(self.text)
+
+    @property
+    def growing(self) -> str | None:
+        """The place of the string that is being written."""
+        return None if self._growing is None else self._growing[1]
+
+    @property
+    def unfinished(self) -> Any:
+        """The value with the string that is being written."""
+        return None if self._growing is None else self._growing[0]
+
 
 def parts(request: Request, kind: OutputType[Any]) -> Iterator[Part]:
     """Return the parts of one text, a token at a time. Raises :class:`BudgetTooSmall` at once, before the model is called."""
-    with one_thread(request.lm, request.hmm):
-        settle([request])
-        (run,) = prepared([request])
+    (run,) = prepared([request])
     return _parts(run, kind)
 
 

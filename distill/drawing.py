@@ -29,11 +29,15 @@ _log = logging.getLogger(__name__)
 
 
 class Pace(NamedTuple):
-    """How a shard is drawn: sequences at once, seconds between saves, and the clock that counts these."""
+    """How a shard is drawn: sequences at once, seconds between saves, the clock that counts these, and who hears of progress.
+
+    ``advance`` is called with the number of sequences that have come to be there, and a description.
+    """
 
     batch_size: int
     save_seconds: float
     clock: Callable[[], float]
+    advance: Callable[[int, str], None]
 
 
 @torch.inference_mode()
@@ -46,6 +50,7 @@ def draw_shard(lm: LanguageModel | VLLM, path: Path, manifest: Manifest, shard: 
     if isinstance(lm, VLLM):  # one call: the engine makes its own batches
         seeds = torch.randint(2**62, (rows,), generator=generator).tolist()
         found = Drawn(*lm.continuations(prompts, manifest.max_new_tokens, seeds))
+        pace.advance(rows, "sampling")
         if not bool(found.log_probs.isfinite().all()):
             raise EvidenceError("sample: the engine gives log-probabilities that are NaN or infinite")
     else:
@@ -83,6 +88,7 @@ def _in_batches(
     file = partial_file(path, shard)
     done = kept = _restore(file, manifest, found, generator)
     state, since = generator.get_state(), pace.clock()
+    pace.advance(done, "sampling")
 
     def keep() -> None:
         tensors = {name: x[:done] for name, x in found._asdict().items()} | {"state": state}
@@ -93,6 +99,7 @@ def _in_batches(
             batch = torch.arange(done, min(done + pace.batch_size, len(prompts)))
             _continue(lm, prompts, batch, manifest, found, generator)
             done, state = done + len(batch), generator.get_state()
+            pace.advance(len(batch), "sampling")
             if done < len(prompts) and pace.clock() - since >= pace.save_seconds:
                 keep()
                 kept, since = done, pace.clock()

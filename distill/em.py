@@ -14,21 +14,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
-from ..inference.engine.messages import backward, forward
 from ..inference.queries.baum_welch import (
     HMMCounts,
     Sweep,
-    check_possible,
-    factors_of,
     forward_backward,
     hmm_counts,
 )
-from ..inference.queries.exact import at_least_single
-from ..inference.queries.marginal import log_marginal, prepare
-from ..inference.semirings.logarithms import Log
-from ..layers.log_product import smallest_weight
+from ..inference.queries.marginal import log_marginal
 from .distributed import Ranks
 from .sharding import ShardedHMM
 
@@ -72,46 +65,6 @@ def _out_of_range(what: str, row: int) -> str:
         f"{what}: in sequence {row} the hidden states differ by more than float64 holds; leave the sequence out, or do not "
         "share the states among ranks"
     )
-
-
-@torch.no_grad()
-def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
-    """Compute the smoothed p(z_t | x_1 … x_n) at each position.
-
-    Raises :class:`EvidenceError` if a sequence is impossible.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> from tractile.distill.em import posteriors
-    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> posteriors(hmm, torch.tensor([[1, 1, 0]]))[0]  # a row for each position
-    tensor([[0.8619, 0.1381],
-            [0.7992, 0.2008],
-            [0.1907, 0.8093]])
-    """
-    hmm = at_least_single(hmm)
-    sweep = forward_backward(hmm.initial_probs, factors_of(hmm.transition), hmm.emission_probs, tokens)
-    found = sweep.posterior.transpose(0, 1)
-    (rows,) = sweep.lost.nonzero(as_tuple=True)
-    if len(rows):
-        found[rows] = _posteriors_in_log_space(hmm, tokens[rows], rows).to(found.dtype)
-    return found
-
-
-def _posteriors_in_log_space(
-    hmm: HMM, tokens: Int[Tensor, "batch length"], rows: Tensor
-) -> Float[Tensor, "batch length hidden"]:
-    """Compute p(z_t | x_1 … x_n) ∝ α_t β_t in float64; ``rows`` are the numbers of the sequences."""
-    wide = hmm.map(torch.Tensor.double)
-    evidence, variables = prepare(wide, tokens, None)
-    n, semiring = len(variables), Log()
-    alphas = list(forward(wide, semiring, evidence, n))[:n]
-    betas = list(backward(wide, semiring, evidence, n))[:0:-1]
-    joint = torch.stack(alphas) + torch.stack(betas)
-    check_possible(joint[0].logsumexp(0), rows)
-    return joint.softmax(1).permute(2, 0, 1)
 
 
 @torch.no_grad()
@@ -189,12 +142,6 @@ def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Ten
         yield tokens[rows, : int(lengths[rows[-1]])]
 
 
-@torch.no_grad()
-def state_marginals(hmm: HMM, steps: int) -> Float[Tensor, "steps hidden"]:
-    """Compute p(z_t) for t = 1 … steps."""
-    message, found, factors = hmm.initial_probs[None], [], factors_of(hmm.transition)
-    for _ in range(steps):
-        found.append(message)
-        for factor in factors:
-            message = factor.forward(message)
-    return torch.cat(found)
+def smallest_weight(matrix: Tensor) -> float:
+    """Return the smallest positive weight; infinity if there is none."""
+    return float(matrix.masked_fill(matrix <= 0, torch.inf).amin())

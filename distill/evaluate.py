@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
@@ -13,15 +12,16 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
-from ..inference.engine import messages
-from ..inference.engine.contract import adjoint, outer
+from ..inference.engine.contract import adjoint
+from ..inference.engine.filter import Filter
 from ..inference.queries.exact import Rows, within_range
 from ..inference.queries.marginal import prepare
+from ..inference.queries.states import smooth
 from ..inference.semirings.base import Semiring
 from ..inference.semirings.scaled_real import Real
 from .corpus import Corpus
 from .distributed import Ranks
-from .em import log_likelihood, state_marginals
+from .em import log_likelihood
 from .latent import has_end_state
 from .sharding import ShardedHMM
 
@@ -142,15 +142,15 @@ def predictions(
 
     def roots(model: Any, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         known = evidence if rows is None else evidence.repeat(rows)
-        found = (semiring.log(root) for _, root in messages.totals(model, semiring, known, range(n + 1)))
+        found = (semiring.log(root) for _, root in Filter(model, semiring).roots(known, range(n + 1)))
         return [torch.stack([log.expand(known.batch) for log in found], 1)]
 
     def most_probable(model: Any, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         known = evidence if rows is None else evidence.repeat(rows)
-        follows, best = outer(semiring, model.unit_final, 1), list[Tensor]()
-        first = torch.zeros(1, dtype=torch.long, device=known.device)
-        for alpha in islice(messages.forward(model, semiring, known, n), n):
-            table = messages.open_token(model, semiring, alpha, follows)
+        messages, best = Filter(model, semiring), list[Tensor]()
+        last, first = messages.last(1), torch.zeros(1, dtype=torch.long, device=known.device)
+        for predicted, _ in messages.forward(known, range(n)):
+            table = messages.open(predicted, last)
             lost = semiring.log(semiring.gather(table, first, 0))[0].isnan()
             best.append(semiring.argmax(table, 0).double().masked_fill(lost, torch.nan))
         return [torch.stack(best, 1)]
@@ -164,7 +164,7 @@ def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
     """Compute the expected token frequencies of the HMM's texts of the corpus's length; each end counts once."""
     eos = corpus.manifest.eos_token_id
     real = Real()
-    states = real.lift(state_marginals(hmm, corpus.manifest.max_new_tokens).T, batched=True)
+    states = real.lift(smooth(hmm, n=corpus.manifest.max_new_tokens)[0].exp().T, batched=True)
     each = real.log(adjoint(real, hmm.inputs, states)).exp().T.double()
     found = each.sum(0)
     if has_end_state(hmm, eos):

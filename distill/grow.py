@@ -18,8 +18,8 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
+from ..inference.queries.states import smooth
 from ..layers import Dense, Monarch
-from .em import state_marginals
 from .latent import has_end_state
 
 HORIZON = 64  # tokens over which states are weighed
@@ -115,7 +115,7 @@ def kronecker(a: HMM, b: HMM) -> HMM:
 
 def occupancy(hmm: HMM) -> Tensor:
     """Compute the share of the first ``HORIZON`` tokens that each state emits; absorbing states count after the text's end."""
-    return state_marginals(hmm, HORIZON).mean(0)
+    return smooth(hmm, n=HORIZON)[0].exp().mean(0).to(hmm.initial_probs)
 
 
 def _split_monarch(hmm: HMM, hidden: int, generator: torch.Generator) -> HMM:

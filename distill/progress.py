@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from ..errors import StorageError
 from ..storage import write_atomically
@@ -18,11 +28,27 @@ from ..storage import write_atomically
 
 @contextmanager
 def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Show a progress bar on a terminal until the end of the block; yield ``advance(amount, text)``."""
+    """Show a progress bar on a terminal until the end of the block; yield ``advance(amount, text)``.
+
+    It has the rate in units of ``total`` a second, the time taken and the time left.
+    """
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(),
+        TextColumn("left:"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(
+        *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
+    ) as bar:
         task = bar.add_task(name, total=total)
         yield lambda amount, text: bar.update(task, advance=amount, description=text)
+
+
+class Rate(ProgressColumn):
+    """The rate of the last half minute, a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.1f}/s")
 
 
 class Log:

@@ -19,6 +19,7 @@ import torch
 from ..argument_checks import not_negative, whole, whole_numbers
 from ..errors import ShapeError
 from ..fingerprints import check_same
+from ..inference.threads import one_thread
 from ..lm.base import fingerprint_of
 from ..token_bytes import size_of, tokenizer_fingerprint
 from .corpus import Corpus, shard_file, tokenizer_hash, write_shard
@@ -120,6 +121,7 @@ def sample(
     )
     path = Path(out)
     with ExitStack() as stack:
+        stack.enter_context(one_thread(lm))
         team = stack.enter_context(ranks())
         team.check_same("sample", asdict(manifest))
         if team.rank == 0:
@@ -133,13 +135,15 @@ def sample(
         team.wait()
         if team.rank:
             manifest = begin(path, manifest, lm)
-        pace = Pace(batch_size, not_negative(save_seconds, "sample: save_seconds"), clock)
+        save_seconds = not_negative(save_seconds, "sample: save_seconds")
         mine = range(team.rank, manifest.num_shards, team.size)
         with progress("sampling", sum(map(manifest.sequences_in, mine)), team.rank == 0) as advance:
+            pace = Pace(batch_size, save_seconds, clock, advance)
             for shard in mine:
-                if not shard_file(path, shard).exists():
+                if shard_file(path, shard).exists():
+                    advance(manifest.sequences_in(shard), "sampling")
+                else:
                     draw_shard(lm, path, manifest, shard, pace)
-                advance(manifest.sequences_in(shard), "sampling")
         team.wait()
     return Corpus.load(path)
 

@@ -11,55 +11,14 @@ half its greatest value: 64 variables, 1,437 rows to learn from and 360 held out
 
 import sys
 
-import networkx as nx
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
 import tractile as tt
 from tractile.circuits import builders
-from tractile.layers import Dense, Indicator
 
 SIDE = 8
-
-
-def pair_frequencies(data: Tensor, values: int, pseudocount: float = 0.0) -> Tensor:
-    """Frequencies (variables, values, variables, values) of pairs; ``pseudocount`` rows are spread over all values."""
-    n = data.shape[1]
-    onehot = torch.nn.functional.one_hot(data, values).flatten(1).double()
-    counts = onehot.T @ onehot + pseudocount / values**2
-    return counts.view(n, values, n, values) / (len(data) + pseudocount)
-
-
-def chow_liu_tree(data: Tensor, values: int, pseudocount: float = 0.0) -> nx.DiGraph:
-    """The best tree over the variables of ``data`` (rows, variables), directed away from variable 0."""
-    joint = pair_frequencies(data, values, pseudocount)
-    apart = joint.sum(3, keepdim=True) * joint.sum(1, keepdim=True)
-    information = torch.special.xlogy(joint, torch.where(joint > 0, joint / apart, 1)).sum((1, 3))
-    graph = nx.from_numpy_array(information.fill_diagonal_(0).numpy() + 1e-12)  # a weight of zero is no edge
-    tree = nx.maximum_spanning_tree(graph)
-    tree.remove_edges_from(list(nx.selfloop_edges(tree)))
-    return nx.bfs_tree(tree, 0)
-
-
-def chow_liu(data: Tensor, values: int, pseudocount: float = 0.0) -> tt.Circuit:
-    """The best tree with the frequencies of the data as its tables, as a circuit."""
-    graph, joint = chow_liu_tree(data, values, pseudocount), pair_frequencies(data, values, pseudocount)
-    single = torch.stack([joint[v, :, v].sum(1) for v in range(data.shape[1])])
-
-    def table(parent: int, child: int) -> Dense:
-        counts = joint[parent, :, child]
-        rows = torch.where(counts.sum(1, keepdim=True) > 0, counts, single[child])
-        return Dense(rows / rows.sum(1, keepdim=True))
-
-    tables = {edge: table(*edge) for edge in graph.edges}
-    return builders.tree(graph, dict.fromkeys(graph, Indicator(values)), single[0], tables)
-
-
-def hidden_tree(data: Tensor, values: int, states: int, seed: int = 0) -> tt.Circuit:
-    """The best tree with a latent state at each variable, its parameters random: a start for EM."""
-    random = builders.RandomParameters(seed)
-    return builders.latent_tree(chow_liu_tree(data, values), states, random.categorical(values), random)
 
 
 def mixture(components: int) -> tt.Circuit:
@@ -80,9 +39,9 @@ def structures(train: Tensor, states: int, steps: int) -> dict[str, tt.Circuit]:
     """A circuit of each structure, learned."""
     starts = {
         f"mixture of {2 * states}, EM": mixture(2 * states),
-        f"hidden Chow–Liu tree, {states} states, EM": hidden_tree(train, 2, states),
+        f"hidden Chow–Liu tree, {states} states, EM": builders.hidden_tree(train, 2, states),
     }
-    return {"Chow–Liu tree": chow_liu(train, 2, pseudocount=1.0)} | {
+    return {"Chow–Liu tree": builders.chow_liu(train, 2, pseudocount=1.0)} | {
         name: tt.inference.em(start, train, epochs=steps, pseudocount=0.1).model
         for name, start in starts.items()
     }

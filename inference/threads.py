@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
 from ..circuits.chain import Chain
 
+_outside: ContextVar[int | None] = ContextVar("threads outside of one_thread", default=None)
 SMALL = 5_000_000  # parameters of a language model, and of an HMM or another chain
 
 
@@ -28,11 +30,28 @@ def one_thread(*parts: Any) -> Iterator[None]:
     if before == 1 or not all(map(_is_small, parts)):
         yield
         return
+    outside = _outside.set(before)
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        _outside.reset(outside)
+
+
+@contextmanager
+def callers_threads() -> Iterator[None]:
+    """Give functions of the caller, which run inside of :func:`one_thread`, the number of threads that there was outside."""
+    number = _outside.get()
+    if number is None:
+        yield
+        return
+    within = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(within)
 
 
 def _is_small(part: Any) -> bool:

@@ -79,3 +79,8 @@ def version(x: Tensor) -> int | None:
     Results derived from a tensor may be cached as long as this number stays the same.
     """
     return None if x.is_inference() else x._version
+
+
+def finite(x: Tensor) -> Tensor:
+    """Return x with zero in place of infinite values and NaN."""
+    return torch.where(x.isfinite(), x, 0)

@@ -14,8 +14,8 @@ from ..argument_checks import whole
 from ..circuits.chain import Chain
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, EvidenceError
-from ..inference.engine.contract import adjoint, apply, observe, outer, total
-from ..inference.engine.messages import Step, ahead, backward, settled
+from ..inference.engine.contract import adjoint, total
+from ..inference.engine.filter import Filter, columns_of, total_of, where
 from ..inference.queries.evidence import Evidence
 from ..inference.queries.exact import arithmetics
 from ..inference.semirings.base import Semiring
@@ -25,7 +25,7 @@ from .exact import ExactLM
 
 @final
 class CircuitLM(ExactLM):
-    """A chain as a language model, exactly, in the chain's own precision: p(x_t | x_<t) ∝ Bᵀ(Lᵀ α_{t−1} ∘ R β_t).
+    """A chain as a language model, exactly, in the chain's own precision: p(x_t | x_<t) ∝ Bᵀ(p_t ∘ f_t).
 
     Of an HMM these are its probabilities of the next token. Any other chain (a product of HMMs, a weighted one) weighs whole
     texts: with ``horizon`` n it is read as a distribution of texts of n tokens, prompts included; without, as the limit for
@@ -76,13 +76,13 @@ class CircuitLM(ExactLM):
         """Prepare the steps in one of the arithmetics, each of a wider range than the one before."""
         self._attempt, (chain, semiring) = attempt, self._arithmetics[attempt]
         assert isinstance(chain, Chain)
-        self._chain, self._semiring, self._step = chain, semiring, Step(chain, semiring)
-        self._initial = self._step.left(outer(semiring, chain.initial, 1))
-        self._follows, self._growth = continuations(chain, semiring, self.horizon)
+        self._chain, self._semiring, self._filter = chain, semiring, Filter(chain, semiring)
+        self._initial = self._filter.initial(1)
+        self._follows, self._growth = continuations(self._filter, self.horizon)
         edge = semiring.mul(
             self._ahead(self._initial, self.horizon), total(semiring, chain.inputs, chain.device)
         )
-        self._first = semiring.log(semiring.reduce(edge, range(semiring.ndim(edge) - 1)))  # log Σ_x p(x)
+        self._first = semiring.log(total_of(semiring, edge))  # log Σ_x p(x)
 
     def __repr__(self) -> str:
         return f"CircuitLM({self._chain!r})"
@@ -100,7 +100,7 @@ class CircuitLM(ExactLM):
         self._restart(first)
 
     def _restart(self, first: Int[Tensor, " batch"]) -> None:
-        self._units = self._semiring.gather(self._initial, first, self._semiring.ndim(self._initial) - 1)
+        self._units = columns_of(self._semiring, self._initial, first)
         self._mass = self._first[first]  # log of the total that the weights of the next token have
         self._left = first + (self.horizon or 0)
 
@@ -121,9 +121,7 @@ class CircuitLM(ExactLM):
         if self.horizon is None:
             return self._semiring.mul(units, self._follows)
         at = torch.as_tensor(left).view(-1).clamp(min=1) - 1
-        return self._semiring.mul(
-            units, self._semiring.gather(self._follows, at, self._semiring.ndim(units) - 1)
-        )
+        return self._semiring.mul(units, columns_of(self._semiring, self._follows, at))
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
         semiring, edge = self._semiring, self._ahead(self._units, self._left)
@@ -149,15 +147,12 @@ class CircuitLM(ExactLM):
         self._move(tokens.clamp(min=0), stays)
 
     def _move(self, tokens: Int[Tensor, " batch"], stays: Bool[Tensor, " batch"]) -> None:
-        semiring, step = self._semiring, self._step
-        seen = observe(semiring, self._chain.inputs, self._units, tokens)
-        edge = self._ahead(seen, self._left)
-        mass = semiring.log(semiring.reduce(edge, range(semiring.ndim(edge) - 1))) + self._growth
-        moved = step.left(step.right(seen))
+        semiring = self._semiring
+        seen = self._filter.observed(self._units, tokens)
+        mass = semiring.log(total_of(semiring, self._ahead(seen, self._left))) + self._growth
+        moved = self._filter.next(seen)
         if bool(stays.any()):
-            both, row = semiring.cat([moved, self._units]), torch.arange(len(tokens))
-            moved = semiring.gather(both, torch.where(stays, row + len(tokens), row), semiring.ndim(both) - 1)
-            mass = torch.where(stays, self._mass, mass)
+            moved, mass = where(semiring, ~stays, moved, self._units), torch.where(stays, self._mass, mass)
         if bool(mass.isneginf().any()):
             raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
         self._units, self._mass, self._left = moved, mass, self._left - (~stays).long()
@@ -165,31 +160,30 @@ class CircuitLM(ExactLM):
             self._widened()
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
-        self._units = self._semiring.gather(self._units, indices, self._semiring.ndim(self._units) - 1)
+        self._units = columns_of(self._semiring, self._units, indices)
         self._finished, self._seen, self._left, self._mass = (
             x[indices] for x in (self._finished, self._seen, self._left, self._mass)
         )
 
 
-def continuations(chain: Chain, semiring: Semiring[Any], horizon: int | None) -> tuple[Any | None, float]:
-    """Return R β, (*unit_dims, tokens left), for 0, 1, … tokens left; without a horizon its limit, None if that is ones.
+def continuations(messages: Filter, horizon: int | None) -> tuple[Any | None, float]:
+    """Return what is ahead of a token, (*unit_dims, tokens after it), for 0, 1, … tokens; without a horizon its limit.
 
-    And the logarithm of the factor by which one step more multiplies the limit.
-
-    Raises :class:`CircuitError` if there is no limit.
+    None if that is ones. And the logarithm of the factor by which one step more multiplies the limit. Raises
+    :class:`CircuitError` if there is no limit.
     """
+    chain, semiring = messages.chain, messages.semiring
     if horizon is not None:
-        betas = backward(chain, semiring, Evidence(1, chain.device), horizon - 1)
-        return semiring.cat(list(ahead(chain, semiring, betas))), 0.0
+        return semiring.cat(list(messages.backward(Evidence(1, chain.device), range(horizon)))), 0.0
     if isinstance(chain, HMM):
         return None, 0.0
     stop = Settled(semiring)
-    beta = settled(chain, semiring, stop, steps=10_000)
-    if beta is None or bool(semiring.log(beta).isneginf().all()):
+    limit = messages.settled(stop, steps=10_000)
+    if limit is None or bool(semiring.log(limit).isneginf().all()):
         raise CircuitError(
             "CircuitLM: the chain's weights of longer and longer texts have no limit; give horizon, the number of tokens"
         )
-    return apply(semiring, chain.right, beta), stop.growth
+    return limit, stop.growth
 
 
 class Settled:

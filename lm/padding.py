@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..errors import EvidenceError
 from .architectures import logits_of
@@ -47,3 +48,31 @@ def beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int)
     size = kept.shape[dim]
     both.narrow(dim, length - size, size)[waiting.to(moved.device)] = kept[waiting.to(moved.device)]
     return both
+
+
+def join_caches(cache: Any, other: Any, width: int) -> None:
+    """Append the rows of ``other`` to a cache of keys and values, both padded on the left to ``width`` tokens.
+
+    Layers with a sliding window keep the last tokens of it. Raises :class:`EvidenceError` for caches of anything else.
+    """
+    check_layers(cache)
+    check_layers(other)
+    for layer, more in zip(cache.layers, other.layers, strict=True):
+        length = max(layer.keys.shape[2], more.keys.shape[2])
+        layer.keys = torch.cat([_from_left(x, length) for x in (layer.keys, more.keys)])
+        layer.values = torch.cat([_from_left(x, length) for x in (layer.values, more.values)])
+        if hasattr(layer, "cumulative_length"):
+            layer.cumulative_length = width
+
+
+def cut_caches(cache: Any, width: int) -> None:
+    """Keep the last ``width`` tokens in the layers of a cache: the others are padding of every row."""
+    for layer in cache.layers:
+        layer.keys, layer.values = layer.keys[:, :, -width:], layer.values[:, :, -width:]
+        if hasattr(layer, "cumulative_length"):
+            layer.cumulative_length = width
+
+
+def _from_left(x: Tensor, length: int) -> Tensor:
+    """Pad keys or values, (rows, heads, tokens, dim), on the left to this many tokens."""
+    return pad(x, (0, 0, length - x.shape[2], 0))

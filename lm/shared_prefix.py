@@ -4,8 +4,9 @@ The attention of a transformers model is then one softmax over two parts; the fi
 
     softmax [ q Kᵀ of the prompt | q Kᵀ of the row's own tokens ] · [ V of the prompt ; V of the row's own tokens ]
 
-So neither a step nor a copy of a row copies the prompt's keys and values. The model runs with this module's attention
-function, which gets the prompt's part from the cache. A model that attends in any other way raises :class:`NotShared`.
+So neither a step nor a copy of a row copies the prompt's keys and values. A twin of the model runs with this module's attention
+function, which gets the prompt's part from the cache that runs in the same context (thread or task). A model that attends in any
+other way raises :class:`NotShared`.
 """
 
 from __future__ import annotations
@@ -83,6 +84,22 @@ class SharedPrompts(Cache):
                 both[i] = _with_room(both[i], new.shape[2])
                 both[i][rows, :, : new.shape[2]] = new
 
+    def join(self, other: SharedPrompts) -> None:
+        """Append the rows of another cache of the same model; prompts that have no rows left are dropped."""
+        size = max(int(one._own.max()) for one in (self, other))
+        owners, prompts = list[Tensor](), list[Layers]()
+        for one in (self, other):
+            there, owner = one._owner.unique(return_inverse=True)
+            owners.append(owner + len(prompts))
+            prompts += [one._prompts[prompt] for prompt in there.tolist()]
+        self._prompts, self._owner = prompts, torch.cat(owners)
+        self._own = torch.cat([self._own, other._own])
+        self._groups = _groups(self._owner)
+        self._rooms = [
+            [torch.cat([_with_room(x[:, :, :size], size) for x in pair]) for pair in zip(a, b, strict=True)]
+            for a, b in zip(self._rooms, other._rooms, strict=True)
+        ]
+
     def fork(self) -> SharedPrompts:
         """Return an independent copy; prompts are shared."""
         fork = copy(self)
@@ -90,25 +107,20 @@ class SharedPrompts(Cache):
         return fork
 
     @contextmanager
-    def attended(self, configs: Sequence[Any]) -> Iterator[None]:
-        """Run the model with these configurations on this cache: inside the block it may append one token to each row.
+    def attended(self) -> Iterator[None]:
+        """Run a twin of the model (:mod:`.twin`) on this cache: inside the block it may append one token to each row.
 
         Raises :class:`NotShared` if a layer's attention is not :func:`attend`.
         """
-        former = [config._attn_implementation for config in configs]
         self._size = int(self._own.max()) + 1
         self._alike = bool((self._own == self._size - 1).all())
         token = _current.set(self)
         try:
-            for config in configs:
-                config._attn_implementation = NAME
             yield
-            if self._handed[1] is not None:
-                raise NotShared
         finally:
-            for config, name in zip(configs, former, strict=True):
-                config._attn_implementation = name
             _current.reset(token)
+        if self._handed[1] is not None:
+            raise NotShared
         self._own = self._own + 1
 
     def unshared(self) -> tuple[DynamicCache, Int[Tensor, "rows length"]]:

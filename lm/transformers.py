@@ -6,21 +6,24 @@ import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..errors import ContextTooLong, EvidenceError, VocabularyMismatch
 from ..fingerprints import FEWER_OUTPUTS
 from ..token_bytes import size_of, tokenizer_fingerprint
 from .architectures import cache_argument, cache_of, check_outputs, logits_of, outputs_of
-from .base import LanguageModel, Prompt, _pin
-from .padding import beside, check_layers, check_padding
+from .base import Prompt, _pin
+from .padding import beside, check_layers, check_padding, cut_caches, join_caches
 from .products import Multiplies
 from .texts import TokenizerTexts
+from .twin import twin_of
 
 if TYPE_CHECKING:
     from .shared_prefix import Layers, SharedPrompts
@@ -31,6 +34,19 @@ class Read(NamedTuple):
 
     layers: Layers
     log_probs: Float[Tensor, "1 vocab"]
+
+
+@dataclass
+class Known:
+    """What has been found out about a model; copies of a :class:`TransformersLM` have one in common.
+
+    ``shares``: whether rows can share their prompts (None: not known yet); ``twin``: the model that attends so; ``pads``: whether
+    its treatment of padding has been checked.
+    """
+
+    shares: bool | None
+    twin: Any = None
+    pads: bool = False
 
 
 @final
@@ -50,7 +66,8 @@ class TransformersLM(Multiplies):
 
     Raises :class:`EvidenceError` for an encoder–decoder, for a model without a cache or without logits of the next token, and
     for prompts of unequal length if the model takes no position ids and misreads padding; :class:`ContextTooLong` past the
-    model's ``max_position_embeddings``; :class:`VocabularyMismatch` for an end token that the model has no output for.
+    model's ``max_position_embeddings``; :class:`VocabularyMismatch` for an end token that the model has no output for, and for a
+    tokenizer with less than half as many ids as the model has outputs, which is another model's.
 
     Examples
     --------
@@ -78,6 +95,11 @@ class TransformersLM(Multiplies):
         self._keep_prompts = keep_prompts
         outputs = outputs_of(model)
         self.vocab_size: int = outputs if tokenizer is None else min(outputs, size_of(tokenizer))
+        if 2 * self.vocab_size < outputs:  # embedding matrices are padded by less
+            raise VocabularyMismatch(
+                f"TransformersLM: the model has {outputs:,} outputs, the tokenizer {self.vocab_size:,} ids: "
+                "it is another model's; give the tokenizer of the model"
+            )
         self.eos_token_id: int | None = eos_token_id
         if eos_token_id is None and tokenizer is not None:
             self.eos_token_id = tokenizer.eos_token_id
@@ -87,7 +109,6 @@ class TransformersLM(Multiplies):
                 f"{self.vocab_size:,} of these: give the model's own end token as eos_token_id; if that was done, {FEWER_OUTPUTS}"
             )
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
-        self._pads = False  # whether the model's treatment of padding has been checked
         self._accepts = inspect.signature(model.forward).parameters
         self._texts, self._inputs = TokenizerTexts(tokenizer, self.eos_token_id), outputs
         self._log_probs: Float[Tensor, "batch vocab"]
@@ -98,11 +119,8 @@ class TransformersLM(Multiplies):
         # The cache of each row, or the shared one; both None before the first tokens.
         self._cache: Any = None
         self._shared: SharedPrompts | None = None
-        self._shares: bool | None = None if share_prompts else False  # None: not known yet
+        self._known = Known(shares=None if share_prompts else False)
         self._read: dict[tuple[int, ...], Read] = {}
-        self._configs = list(
-            {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
-        )
 
     def __repr__(self) -> str:
         return f"TransformersLM({type(self._model).__name__}, {self.vocab_size:,} tokens, temperature {self._temperature:g})"
@@ -169,19 +187,23 @@ class TransformersLM(Multiplies):
 
     def _sharing(self) -> bool:
         """Return whether rows can share their prompts; tested once, on a text of two tokens read with and without sharing."""
-        if self._shares is None:
-            self._shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
+        if self._known.shares is None:
+            shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
             try:
-                if self._shares:
+                if shares:
+                    from .shared_prefix import NAME
+
+                    self._known.twin = twin_of(self._model, NAME)
                     token = int(self.eos_token_id == 0)
                     self._start_shared([[token, token], [token]])
                     whole = self._log_probs[0]
                     self.advance(torch.tensor([token, token]))
-                    self._shares = torch.allclose(self._log_probs[1], whole, rtol=0.02, atol=0.02)
+                    shares = torch.allclose(self._log_probs[1], whole, rtol=0.02, atol=0.02)
             except Exception:  # the model may still work without sharing
-                self._shares = False
+                shares = False
             self._read.clear()
-        return self._shares
+            self._known.shares = shares
+        return self._known.shares
 
     def _start_shared(self, rows: Sequence[Sequence[int]]) -> None:
         """Start rows with shared prompts; each prompt is evaluated alone, so that the others do not change a bit of it."""
@@ -197,7 +219,7 @@ class TransformersLM(Multiplies):
             self._read[tuple(row)] = one
             read.append(one)
         for old in list(self._read)[: -self._keep_prompts or None]:
-            del self._read[old]
+            self._read.pop(old, None)  # copies of this model read and drop prompts too
         self._begin(rows)
         self._shared = SharedPrompts([one.layers for one in read])
         self._log_probs = torch.cat([one.log_probs for one in read])
@@ -220,9 +242,46 @@ class TransformersLM(Multiplies):
         self._check_lengths()
         self._log_probs = self._forward(tokens[:, None])
 
-    def fork(self) -> LanguageModel:
+    def join(self, other: TransformersLM) -> None:
+        """Append the rows of a copy of this model (:meth:`fork`) behind the own rows; the copy is used up.
+
+        Raises :class:`EvidenceError` for a model that keeps states instead of keys and values.
+        """
+        if self._shared is not None and other._shared is not None:
+            self._shared.join(other._shared)
+        else:
+            widths = [
+                int(one._lengths[0]) if one._mask is None else one._mask.shape[1] for one in (self, other)
+            ]
+            join_caches(self._cache, other._cache, width := max(widths))
+            if self._mask is not None or other._mask is not None or widths[0] != widths[1]:
+                self._mask = torch.cat(
+                    [pad(one._whole_mask(), (width - one._whole_mask().shape[1], 0)) for one in (self, other)]
+                )
+                self._check_padding()
+                self._cut_padding()
+        self._log_probs = torch.cat([self.log_probs(), other.log_probs()])
+        self._lengths = torch.cat([self._lengths, other._lengths])
+        self._finished = torch.cat([self._finished, other._finished])
+
+    def _whole_mask(self) -> Int[Tensor, "batch length"]:
+        """Return the attention mask: of ones, where no row is padded."""
+        if self._mask is not None:
+            return self._mask
+        shape = len(self._lengths), int(self._lengths[0])
+        return torch.ones(shape, dtype=torch.long, device=self._finished.device)
+
+    def _cut_padding(self) -> None:
+        """Drop the tokens that are padding in every row."""
+        assert self._mask is not None
+        first = int(self._mask.any(0).long().argmax())
+        if first:
+            self._mask = self._mask[:, first:]
+            cut_caches(self._cache, self._mask.shape[1])
+
+    def fork(self) -> TransformersLM:
         fork = copy(self)
-        fork._cache, fork._read = deepcopy(self._cache), dict(self._read)
+        fork._cache = deepcopy(self._cache)
         fork._shared = None if self._shared is None else self._shared.fork()
         return fork
 
@@ -249,11 +308,8 @@ class TransformersLM(Multiplies):
     ) -> None:
         """Append tokens to the moving rows; waiting rows get one more token of padding on the left."""
         check_layers(self._cache)
-        if self._mask is None:
-            slots = int(self._lengths[0])
-            self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
-            self._check_padding()
-        mask = self._mask
+        self._mask = mask = self._whole_mask()
+        self._check_padding()
         kept = [(layer.keys, layer.values) for layer in self._cache.layers]
         self.select(moving)
         self.advance(tokens[moving])
@@ -278,6 +334,25 @@ class TransformersLM(Multiplies):
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._texts.decode(token_ids)
 
+    def at(self, temperature: float) -> TransformersLM:
+        """Return a copy at another temperature."""
+        if not temperature > 0:
+            raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
+        found = self.fork()
+        found._temperature = temperature
+        return found
+
+    def check_room(self, prompt: Prompt, new_tokens: int) -> None:
+        """Raise :class:`ContextTooLong` if the model has too few positions for a prompt and so many tokens after it."""
+        if self._limit is None:
+            return
+        length = len(self._texts.encode(prompt))
+        if length + new_tokens - 1 > self._limit:  # the last token is not read
+            raise ContextTooLong(
+                f"TransformersLM: a prompt of {length} tokens and {new_tokens} new ones are more than the model's {self._limit} "
+                f"positions; shorten the prompt, or give max_new_tokens={max(self._limit + 1 - length, 0)} or less"
+            )
+
     def _check_lengths(self) -> None:
         longest = int(self._lengths.max())
         if self._limit is not None and longest > self._limit:
@@ -288,10 +363,10 @@ class TransformersLM(Multiplies):
 
     def _check_padding(self) -> None:
         """Check the model's treatment of padding, once, before the first padded row."""
-        if self._mask is not None and not self._pads:
+        if self._mask is not None and not self._known.pads:
             if "position_ids" not in self._accepts:
                 check_padding(self._model)
-            self._pads = True
+            self._known.pads = True
 
     def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
         """Append tokens to each row in one pass; return log p_lm(next token) after each. −1 at the end of a row is padding.
@@ -309,13 +384,12 @@ class TransformersLM(Multiplies):
 
         if not can_be_cut(self._cache):
             raise EvidenceError(f"TransformersLM: a cache of type {type(self._cache).__name__} cannot be cut")
-        if self._mask is None:
-            self._mask = torch.ones(len(tokens), int(self._lengths[0]), dtype=torch.long)
+        self._mask = self._whole_mask()
         self.log_probs()  # select its rows now, before the draft: keep needs them
         new = (tokens >= 0).long()
         self._lengths = self._lengths + new.sum(1)
         self._check_lengths()
-        self._mask = torch.cat([self._mask.to(self._finished.device), new.to(self._finished.device)], 1)
+        self._mask = torch.cat([self._mask, new.to(self._finished.device)], 1)
         self._extended = tokens
         self._tables = self._read_tokens(tokens.clamp(min=0).to(self._finished.device), tokens.shape[1])
         return self._tables
@@ -354,8 +428,9 @@ class TransformersLM(Multiplies):
         options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
         # States have absorbed the padding in the first pass, so a model of states alone gets no mask after it.
         masked = self._cache is None or self._cache_argument == "past_key_values" or attends(self._cache)
-        with nullcontext() if self._shared is None else self._shared.attended(self._configs):
-            output = self._model(
+        model = self._model if self._shared is None else self._known.twin
+        with nullcontext() if self._shared is None else self._shared.attended():
+            output = model(
                 input_ids=ids, attention_mask=self._mask if masked else None, use_cache=True, **options
             )
         if self._shared is None:

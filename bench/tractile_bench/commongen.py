@@ -59,6 +59,7 @@ class CommonGen(Task):
     def examples(self, split: str = "test") -> Iterator[Example]:
         if split not in SPLITS:
             raise FormatError(f'the splits of CommonGen are {", ".join(SPLITS)}, not "{split}"')
+        bleu(effective_order=True)  # what counts the scores must be there before the first text
         endings = (".jsonl", ".json", *(f"{mark}{one}" for one in SOURCES for mark in ("_", ".")))
         path = find(self.data, *(name + ending for name in SPLITS[split] for ending in endings))
         for number, (id, concepts, references) in enumerate(_grouped(path)):

@@ -70,6 +70,7 @@ class Handler(BaseHTTPRequestHandler):
         calls: dict[str | None, Callable[..., dict[str, Any]]] = {
             "open": session.open,
             "view": session.view,
+            "explain": session.explain,
             "draw": session.draw,
             "particles": session.particles,
         }

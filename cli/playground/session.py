@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...constraints import Constraint, Limits, Vocabulary
+from ...constraints import Constraint, Limits, Vocabulary, explain
 from ...decoding.request import KINDS, build_constraint
 from ...errors import EvidenceError, FormatError
 from ...inference import gcd, pgcd
@@ -72,7 +72,7 @@ class Session:
             hmm = self.hmm
             self._guide = self.limits.run(lambda: pgcd(hmm, fa, budget, memory=GUIDE_BYTES))
             self._free = CircuitLM(hmm)
-        self._fa, self._prompt, self._budget = fa, prompt, budget
+        self._fa, self._prompt, self._budget, self._constraint = fa, prompt, budget, constraint
         self._picture = self.limits.run(lambda: picture(constraint))
         self.posterior = None
         self._restart()
@@ -106,6 +106,15 @@ class Session:
             "states": [] if self._picture is None else self._picture.after(kept),
             **({"allowed": 0, "vocab": len(self.vocab), "candidates": []} if finished else self._next(find)),
         }
+
+    def explain(self, text: str) -> dict[str, Any]:
+        """Explain where a text stops to satisfy the open constraint, as :func:`tractile.explain` does; ``shown``: in words."""
+        self._opened()
+        if not isinstance(text, str):
+            raise FormatError("playground: text is a text")
+        self.limits.check_size(text)
+        why = self.limits.run(lambda: explain(self._constraint, text))
+        return why.to_dict() | {"shown": str(why)}
 
     def draw(self, tokens: Sequence[int]) -> dict[str, Any]:
         """Draw the next token from the guided distribution. Raises :class:`EvidenceError` if no token can follow."""

@@ -52,13 +52,17 @@ class Bytes:
     def moves(self, state: int) -> list[tuple[int, int, int]]:
         """Return rows (lowest byte, highest byte, state after), in the order of the bytes."""
         found: list[tuple[int, int, int]] = []
-        for byte in self._bytes(self._tokens.words_within(state)):
+        for byte in self.allowed(state):
             after = self._tokens.step(state, byte)
             if found and found[-1][1:] == (byte - 1, after):
                 found[-1] = (found[-1][0], byte, after)
             else:
                 found.append((byte, byte, after))
         return found
+
+    def allowed(self, state: int) -> list[int]:
+        """Return the bytes with which an accepted text goes on in a state."""
+        return self._bytes(self._tokens.words_within(state))
 
     def fewest(self, state: int) -> int:
         """Return the bytes of a shortest text from a state to acceptance."""

@@ -1,4 +1,4 @@
-"""The engine: one einsum over factors, planned by opt_einsum, executed pairwise by a semiring.
+"""The engine: one einsum over factors, its path planned and cached by shape, executed pairwise by a semiring.
 
 ``contract`` takes operands that are semiring values, :class:`~tractile.layers.operator.Delta` (two labels are one) or
 :class:`~tractile.layers.operator.AxisOperator` operators (applied along an axis). Plans depend only on labels and shapes

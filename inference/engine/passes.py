@@ -17,9 +17,9 @@ from ...layers import Continuous, InputLayer, Operator, Product, Sum
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import adjoint, apply_many, contract, outer, ungroup
+from .filter import checkpointed
 from .folding import FoldedCircuit, Group, Plan, Slot, folded
 from .inputs import input_values, join, same_batch
-from .messages import checkpointed
 
 SR = Semiring[Any]
 FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes

@@ -26,7 +26,7 @@ from torch import Tensor
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
 from ...layers import Continuous, Monarch
-from ...layers.functorch_utils import is_plain, version
+from ...layers.functorch_utils import is_plain
 from ...layers.operator import Leaf
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
@@ -49,7 +49,7 @@ def planned_roots(
     """Return (t, root over the first t positions) for each t ≥ 1 in ``lengths``, ascending; each root is (batch,).
 
     None if the general filter is needed: for semirings other than Real, continuous inputs, structure beside Monarch matrices,
-    weights on values, derivatives. A small plan stays with the chain (``Chain.kept``) until a parameter is written to; who
+    weights on values, derivatives. A small plan stays with the chain (``Chain.kept``) until a parameter has another value; who
     works with it takes it out, so that no other thread writes into its arrays.
     """
     if (
@@ -73,7 +73,7 @@ def planned_roots(
             return None
         plan = Plan(chain, right, left, tokens)
     found = plan.roots(tokens, sorted(lengths))
-    if plan.small and not plan.u.is_inference() and None not in plan.versions:
+    if plan.small and not plan.u.is_inference():
         chain.kept["filter"] = plan
     return found
 
@@ -94,7 +94,6 @@ class Plan:
     def __init__(self, chain: Chain, right: Steps, left: Steps, tokens: Int[Tensor, "n batch"]) -> None:
         self.chain, self.inputs, self.right, self.left = chain, chain.inputs, right, left
         self.parameters = chain.parameters()
-        self.versions = [version(p) for p in self.parameters]
         self.dtype = reduce(torch.promote_types, (p.dtype for p in self.parameters))
         self.probabilities = all(isinstance(factor, HMM) for factor in chain.factors)
         self.ends = chain.initial, chain.unit_final
@@ -121,14 +120,19 @@ class Plan:
         self.products, self.before = _planned([*right, *left], self.u)
         entries = (batch * units, self.inputs.vocab_size * sum(self.inputs.unit_dims))
         self.small = sum(entries) <= KEPT_ELEMENTS
+        if self.small:
+            self.parameters = [p.clone() for p in self.parameters]
 
     def fits(self, parameters: Sequence[Tensor], tokens: Int[Tensor, "n batch"]) -> bool:
-        """Return whether the plan is for these parameters, none written to since, and for rows like these."""
+        """Return whether the plan is for parameters of these values, and for rows like these."""
         return (
             len(self.u) == tokens.shape[1]
             and self.u.device == tokens.device
-            and list(map(id, parameters)) == list(map(id, self.parameters))
-            and list(map(version, parameters)) == self.versions
+            and len(parameters) == len(self.parameters)
+            and all(
+                p.dtype == q.dtype and torch.equal(p, q)
+                for p, q in zip(parameters, self.parameters, strict=True)
+            )
         )
 
     @torch.no_grad()

@@ -19,7 +19,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...circuits.automaton import UNREACHABLE, Automaton
-from ..engine.messages import backward
+from ..engine.filter import Filter
 from ..queries.evidence import Evidence
 from ..semirings.linear import Boolean
 from .rows import Shortfall, shortfall_of
@@ -55,10 +55,11 @@ class FiniteMasks:
         """Return Boolean β (states, tokens left = 0, 1, …) until it is constant; None if distances suffice."""
         if self.horizon is None or self.automaton.acceptance_extends:
             return None
-        columns: list[Tensor] = []
-        for beta in backward(self.automaton, Boolean(), Evidence(1, self.automaton.device), self.horizon):
-            columns.append(beta > 0)
-            if len(columns) > 1 and torch.equal(columns[-1], columns[-2]):
+        columns = [self.automaton.final[0][:, None] > 0]
+        messages, everything = Filter(self.automaton, Boolean()), Evidence(1, self.automaton.device)
+        for ahead in messages.backward(everything, range(self.horizon)):
+            columns.append(messages.states(ahead) > 0)
+            if torch.equal(columns[-1], columns[-2]):
                 break
         found: Bool[ndarray, "states lengths"] = torch.cat(columns, 1).numpy()
         return found

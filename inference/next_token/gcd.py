@@ -9,8 +9,7 @@ only. Equal, by test, to the Boolean :class:`~.generic.DenseQuery`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from copy import copy
+from collections.abc import Iterable
 from typing import Any, Self, final
 
 import numpy as np
@@ -26,20 +25,14 @@ from .ahead import FORCED_LIMIT, draft_lists
 from .finite_masks import FiniteMasks
 from .lazy_masks import LazyMasks, TokenStates
 from .protocol import Budgets, Drafts, Tokens
+from .row_query import RowQuery
 from .rows import (
-    Copied,
+    Shortfall,
     buffer_of,
     check_horizon,
     check_words,
-    checked_budgets,
-    checked_rollback,
     checked_tokens,
-    conditionals,
-    described,
-    mask_logits,
     no_hmm,
-    resume,
-    row_indices,
     single_bit,
     unpack_bits,
 )
@@ -51,7 +44,7 @@ Masks = FiniteMasks | LazyMasks
 
 
 @final
-class GCDQuery(Copied):
+class GCDQuery(RowQuery):
     """The masks of an automaton for a batch of prefixes: a :class:`~.protocol.NextTokenQuery`.
 
     ``horizon``: the largest budget in tokens, None for no budget (LCD). ``masks``: the source of masks; by default one is made
@@ -74,9 +67,7 @@ class GCDQuery(Copied):
             [-inf, 0.]])
     """
 
-    has_lookahead = False
     _rows: list[Row]  # never written to: copies share it
-    resume, apply, fork = resume, mask_logits, copy
     lookahead, log_lookahead = no_hmm, no_hmm
 
     def __init__(self, automaton: Automaton, horizon: int | None, masks: Masks | None = None) -> None:
@@ -94,8 +85,6 @@ class GCDQuery(Copied):
         self._buffer: Tensor | None = None  # the last buffer that `bitmask` wrote to
         self._pointer = 0  # its address
         self._array: Int32[ndarray, "batch words"]  # its memory
-
-    __repr__ = described
 
     @property
     def chain(self) -> Automaton:
@@ -115,8 +104,10 @@ class GCDQuery(Copied):
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         if self._renews and isinstance(self._masks, LazyMasks):
             self._masks = self._masks.of(self.automaton.lazy)
-        self.take_up(checked_budgets(self, batch, budgets, self._masks.shortfall))
-        return self
+        return super().start(batch, budgets)
+
+    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+        return self._masks.shortfall(lengths)
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
         self.place([self._masks.start_state] * len(budgets), budgets.tolist())
@@ -145,12 +136,17 @@ class GCDQuery(Copied):
         for i in (~moving).nonzero()[:, 0].tolist():  # of the new list
             self._rows[i] = *before[i][:2], before[i]
 
-    def select(self, indices: Tensor | Sequence[int]) -> None:
-        self._rows = [self._rows[i] for i in row_indices(indices, len(self._rows)).tolist()]
+    def _size(self) -> int:
+        return len(self._rows)
+
+    def _appended(self) -> int:
+        return self._length
+
+    def _keep(self, indices: Int[Tensor, " rows"]) -> None:
+        self._rows = [self._rows[i] for i in indices.tolist()]
         self._checked = None
 
-    def rollback(self, n: int) -> None:
-        n = checked_rollback(n, self._length)
+    def _back(self, n: int) -> None:
         for _ in range(n):
             self._rows = [before for _, _, before in self._rows]
         self._length -= n
@@ -236,9 +232,6 @@ class GCDQuery(Copied):
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         return torch.zeros(len(self._rows), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
-
-    def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining, self.semiring)
 
     def ended(self) -> Float[Tensor, " batch"]:
         accepted = torch.tensor([self._masks.accepting(state) for state in self.states], dtype=torch.bool)

@@ -63,7 +63,7 @@ class History:
         length = self.tokens.shape[1]
         self._begun = {name: (query, read) for name, (query, read) in self._begun.items() if read <= length}
 
-    def made(self, name: str, make: Callable[[], Q]) -> Q:
+    def shared(self, name: str, make: Callable[[], Q]) -> Q:
         """Return the query of this name, without rows, making it at the first call."""
         if name not in self._made:
             self._made[name] = make()
@@ -79,7 +79,7 @@ class History:
         if name in self._begun:
             query, read = self._begun[name]
         else:
-            query, read = copy(cast(Any, self.made(name, make))), 0
+            query, read = copy(cast(Any, self.shared(name, make))), 0
             query.take_up(self.budgets)
         for tokens in self.tokens[:, read:].T:
             query.advance_some(tokens, tokens >= 0)

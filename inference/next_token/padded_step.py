@@ -27,7 +27,7 @@ from ..semirings.scaled_real import Real
 from .dfa_tables import PaddedCSR, Tables
 from .product_step import Scores
 from .product_tables import ProductTables
-from .rows import Copied
+from .row_query import Steps
 from .token_scores import LOG2, TableScores
 
 CHUNK_ELEMENTS = 1 << 27  # numbers gathered at once
@@ -65,7 +65,7 @@ class Plain(LinearSemiring):
 
 
 @final
-class PaddedSteps(Copied):
+class PaddedSteps(Steps):
     """Steps of fixed shapes, with the methods of :class:`~.product_step.ProductSteps`.
 
     Nothing is read from the device; ``outside`` says there whether a token was outside the vocabulary. Raises
@@ -97,27 +97,15 @@ class PaddedSteps(Copied):
         self.outside = torch.zeros((), dtype=torch.bool, device=tables.device)
 
     @property
-    def remaining(self) -> Int[Tensor, " batch"]:
-        return self._rows.left
-
-    @property
     def nbytes(self) -> int:
         """The size of the messages in bytes."""
         return int(self._rows.alpha.nbytes)
 
-    def snapshot(self) -> PaddedSteps | None:
-        """Return a copy of the rows as they are; None if a graph changes them in place."""
+    def snapshot(self) -> Self | None:
         return None if self._graph is not None else self.fork()
 
-    def selected(self, rows: Int[Tensor, " rows"]) -> PaddedSteps:
-        """Return a copy with the rows ``rows``."""
-        out = self.fork()
-        out.select(rows)
-        return out
-
     def fork(self) -> Self:
-        """Return a copy with rows of its own; a recorded graph stays with the original."""
-        out = copy(self)
+        out = copy(self)  # a recorded graph stays with the original
         out.outside = self.outside.clone()
         if self._graph is not None:
             out._graph = out._replay = None

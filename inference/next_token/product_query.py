@@ -9,9 +9,9 @@ are computed again in float64, then in log space. Equal, by test, to the :class:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from typing import Any, Self
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,35 +25,18 @@ from ...layers import Categorical
 from ..semirings.base import Semiring
 from ..semirings.floored import Floored
 from ..semirings.linear import Boolean
+from ..semirings.logarithms import Log
 from ..semirings.scaled_real import Real
-from .ahead import forced, validate
-from .history import History, Trail
 from .padded_step import PaddedSteps
 from .product_step import ProductSteps, Scores
 from .product_tables import ProductTables, in_one_precision
-from .protocol import Budgets, Tokens
+from .protocol import Tokens
 from .recovery import Recovery
-from .rows import (
-    Copied,
-    Shortfall,
-    bitmask,
-    check_horizon,
-    checked_budgets,
-    checked_rollback,
-    checked_tokens,
-    conditionals,
-    described,
-    mask_logits,
-    no_hmm,
-    resume,
-    row_indices,
-    shortfall_of,
-    support,
-    words,
-)
+from .row_query import SteppedQuery
+from .rows import check_horizon, checked_tokens, conditionals, no_hmm
 
 
-class ProductQuery(Copied):
+class ProductQuery(SteppedQuery):
     """The query of a chain × an automaton beside the chain's own: a :class:`~.protocol.NextTokenQuery`.
 
     Its mask has the tokens of positive weight. No derivative goes through it.
@@ -86,8 +69,7 @@ class ProductQuery(Copied):
     tensor([0.3750], dtype=torch.float64)
     """
 
-    resume, apply, fork = resume, mask_logits, copy
-    mask, words, bitmask, validate, forced = support, words, bitmask, validate, forced
+    horizon: int
 
     def __init__(
         self,
@@ -130,27 +112,20 @@ class ProductQuery(Copied):
             tolerance=tolerance,
             table=padded,
         )
-        self._steps: ProductSteps | PaddedSteps = PaddedSteps(tables) if padded else ProductSteps(tables)
-        self._recovery = Recovery(self.factor, automaton, horizon, tables.tokens.log_top)
-        self._history, self._trail = History(), Trail()
+        super().__init__(PaddedSteps(tables) if padded else ProductSteps(tables))
+        double = self.factor.initial[0].dtype == torch.float64
+        wider: list[Semiring[Any]] = [Log()] if double else [Real(), Log()]
+        self._recovery = Recovery(*(partial(self._wide, semiring) for semiring in wider))
         self._scored: Scores | None = None
 
-    __repr__ = described
-
-    def __copy__(self) -> Self:
-        out = super().__copy__()
-        out._steps = self._steps.fork()
-        out._history, out._trail = copy(self._history), copy(self._trail)
-        return out
+    def _wide(self, semiring: Semiring[Any]) -> ProductSteps:
+        wide = self.factor.to("cpu", torch.float64)
+        return ProductSteps(ProductTables(wide, self.guide, self.horizon, semiring))
 
     @property
     def chain(self) -> Chain:
         """The product of the chain and the automaton."""
         return self.factor * (self.guide if self.device.type == "cpu" else self.guide.to(self.device))
-
-    @property
-    def remaining(self) -> Int[Tensor, " batch"]:
-        return self._steps.remaining
 
     @property
     def nbytes(self) -> int:
@@ -159,27 +134,8 @@ class ProductQuery(Copied):
 
     # ------------------------------------------------------------ rows
 
-    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
-        self.take_up(checked_budgets(self, batch, budgets, self._shortfall))
-        return self
-
-    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
-        return shortfall_of(self.feasible_lengths(), lengths, self.horizon)
-
-    def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        self._steps.take_up(budgets)
-        self._history.begin(self._steps.remaining)  # on the same device, so that no token is read back
-        self._trail.clear()
+    def _changed(self) -> None:
         self._scored = None
-
-    def advance(self, tokens: Tokens) -> None:
-        self._append(self._checked(tokens), self.remaining > 0)
-
-    def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        moving = moving.to(self.device)
-        self._append(
-            self._checked(tokens.to(self.device).masked_fill(~moving, 0)), moving & (self.remaining > 0)
-        )
 
     def _checked(self, tokens: Tokens) -> Int[Tensor, " batch"]:
         """Return the tokens, checked; if ``padded``, tokens on an accelerator are checked when scores are read."""
@@ -189,31 +145,10 @@ class ProductQuery(Copied):
             found = checked_tokens(found, rows, self.vocab_size)
         return found.to(self.device)
 
-    def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        before = self._steps.snapshot()
-        self._steps.advance_some(tokens, moving)
-        self._history.append(tokens.masked_fill(~moving, -1))
-        self._trail.append(before) if before is not None else self._trail.clear()
-        self._scored = None
-
-    def select(self, indices: Tensor | Sequence[int]) -> None:
-        indices = row_indices(indices, len(self.remaining)).to(self.device)
-        self._steps.select(indices)
-        self._history.select(indices)
-        self._trail.select(indices)
-        self._scored = None if self._scored is None else self._scored.select(indices)
-
-    def rollback(self, n: int) -> None:
-        if not (n := checked_rollback(n, self._history.tokens.shape[1])):
-            return
-        self._history.rollback(n)
-        self._scored = None
-        if (before := self._trail.back(n)) is not None:
-            self._steps = before.fork()  # the trail may be another query's, too
-            return
-        self._steps.take_up(self._history.budgets)
-        for tokens in self._history.tokens.T:
-            self._steps.advance_some(tokens, tokens >= 0)
+    def _keep(self, indices: Int[Tensor, " rows"]) -> None:
+        scored = self._scored
+        super()._keep(indices)
+        self._scored = None if scored is None else scored.select(indices.to(self.device))
 
     def capture(self) -> None:
         """Record a step as a CUDA graph, which ``advance`` replays until the next ``start``, for a batch of this size.
@@ -232,7 +167,7 @@ class ProductQuery(Copied):
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         found = self._tables.totals_of_lengths
         if bool(found.isnan().any()):  # something was lost
-            found = self._history.made("lengths", self._in_boolean).totals_of_lengths
+            found = self._history.shared("lengths", self._in_boolean).totals_of_lengths
         return found > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
@@ -269,12 +204,14 @@ class ProductQuery(Copied):
 
     def log_prior(self) -> Float[Tensor, " batch"]:
         """Return the log of the chain's own total of the prefix, log p_hmm(prefix), in nats."""
-        return self._recovery.totals(self._history, self._steps.log_prior(), ProductSteps.log_prior)
+        return self._total(ProductSteps.log_prior, self._steps.log_prior())
 
     def ended(self) -> Float[Tensor, " batch"]:
         """Return the log of the total of the prefix as a complete text (nats), −∞ if it is not accepted."""
-        found = self._recovery.totals(self._history, self._steps.log_ended(), ProductSteps.log_ended)
-        return self._as_weight(found)
+        return self._as_weight(self._total(ProductSteps.log_ended, self._steps.log_ended()))
+
+    def _total(self, ask: Callable[[ProductSteps], Tensor], found: Float[Tensor, " batch"]) -> Tensor:
+        return self._recovery.fill(self._history, (found.double(),), lambda steps: (ask(steps).double(),))[0]
 
     def _as_weight(self, logs: Tensor) -> Tensor:
         return logs.clamp_(max=0) if isinstance(self.semiring, Boolean) else logs
@@ -287,8 +224,21 @@ class ProductQuery(Copied):
             some, outside = torch.stack([lost.any(), self._steps.outside]).tolist()  # waits for the device
             if outside:
                 raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
-            self._scored = self._masked(self._recovery.scores(self._history, found, lost) if some else found)
+            self._scored = self._masked(self._again(found, lost) if some else found)
         return self._scored
+
+    def _again(self, found: Scores, lost: Bool[Tensor, " batch"]) -> Scores:
+        """Replace the rows ``lost`` by those of wider steps."""
+        nothing = torch.full_like(found.product, torch.nan, dtype=torch.float64)
+        wider = self._recovery.fill(self._history, (nothing, nothing), ProductSteps.totals)
+        top, parts = self._tables.tokens.log_top.double(), list[Tensor]()
+        for mine, scale, other in zip(found[::2], found[1::2], wider, strict=True):
+            other = torch.where(top.isfinite(), other.to(mine.device) - top, -torch.inf)
+            most = other.amax(1)
+            most = torch.where(most.isfinite(), most, 0)
+            parts.append(torch.where(lost[:, None], (other - most[:, None]).to(mine.dtype), mine))
+            parts.append(torch.where(lost, most, scale))
+        return Scores(*parts)
 
     def _masked(self, found: Scores) -> Scores:
         return found

@@ -17,18 +17,17 @@ Axes: messages (*units or *states, batch); a pair is (row, live state).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..engine.contract import apply, observe, outer
-from ..engine.messages import dot
+from ..engine.filter import dot, where
 from .backward import size_of
 from .product_tables import ProductTables
-from .rows import Copied
+from .row_query import Steps
 from .token_scores import ragged_arange, row_logsumexp
 
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
@@ -62,7 +61,7 @@ class Rows(NamedTuple):
 
 
 @final
-class ProductSteps(Copied):
+class ProductSteps(Steps):
     """The rows of a query on a chain × an automaton: the methods of a next-token query that concern rows and scores."""
 
     _rows: Rows
@@ -70,24 +69,6 @@ class ProductSteps(Copied):
     def __init__(self, tables: ProductTables) -> None:
         self._tables, self._states = tables, list[tuple[int, ...]]()
         self.outside = torch.zeros((), dtype=torch.bool, device=tables.device)  # tokens have been checked
-
-    def fork(self) -> Self:
-        """Return a copy with rows of its own."""
-        return copy(self)
-
-    @property
-    def remaining(self) -> Int[Tensor, " batch"]:
-        return self._rows.left
-
-    def snapshot(self) -> ProductSteps:
-        """Return a copy of the rows as they are."""
-        return self.fork()
-
-    def selected(self, rows: Int[Tensor, " rows"]) -> ProductSteps:
-        """Return a copy with the rows ``rows``."""
-        out = self.fork()
-        out.select(rows)
-        return out
 
     @property
     def nbytes(self) -> int:
@@ -154,10 +135,7 @@ class ProductSteps(Copied):
         sr, chain = self._tables.semiring, self._tables.chain
         emitted = observe(sr, chain.inputs, apply(sr, chain.left.T, alpha), tokens)
         after = sr.rescaled(apply(sr, chain.right.T, emitted))
-        if bool(moving.all()):
-            return after
-        both, row = sr.cat([after, alpha]), torch.arange(len(tokens), device=tokens.device)
-        return sr.gather(both, torch.where(moving, row, row + len(tokens)), sr.ndim(both) - 1)
+        return where(sr, moving, after, alpha)
 
     def _joined(self, alpha: Any, pair: list[int], reached: list[int], count: int) -> Any:
         """Sum the messages of pairs that reach the same pair."""

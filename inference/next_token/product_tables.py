@@ -13,7 +13,7 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...layers import Categorical
 from ..engine.contract import outer
-from ..engine.messages import dot
+from ..engine.filter import dot
 from ..semirings.base import Semiring
 from ..semirings.scaled_real import Real
 from .backward import Backward

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, SupportsIndex
 
 import numpy as np
 import torch
@@ -39,6 +39,18 @@ class Shortfall(NamedTuple):
     exact: bool = True
 
 
+class Budgeted(Protocol):
+    """What a query says of its budgets."""
+
+    @property
+    def horizon(self) -> int | None:
+        """The largest budget in tokens."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the rows."""
+
+
 class NoRows:
     """Stands for what holds the rows of a query until it has some: asked for, it is an :class:`EvidenceError`."""
 
@@ -55,7 +67,7 @@ class Copied:
     """
 
     if not TYPE_CHECKING:
-        remaining = state = _alpha = _ended = _rows = NoRows()
+        state = _rows = NoRows()
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))
@@ -80,7 +92,7 @@ def check_horizon(horizon: int | None, name: str) -> None:
         )
 
 
-def row_budgets(query: NextTokenQuery, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
+def row_budgets(query: Budgeted, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
     """Return a budget in tokens for each row; by default the horizon."""
     if budgets is None:
         budgets = UNLIMITED if query.horizon is None else query.horizon
@@ -88,7 +100,7 @@ def row_budgets(query: NextTokenQuery, batch: int, budgets: Budgets) -> Int[Tens
 
 
 def checked_budgets(
-    query: NextTokenQuery,
+    query: Budgeted,
     batch: int,
     budgets: Budgets,
     shortfall: Callable[[Int[Tensor, " batch"]], Shortfall | None],

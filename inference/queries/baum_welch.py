@@ -19,9 +19,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.chain import Chain
-from ...errors import CircuitError, EvidenceError
+from ...errors import CircuitError
 from ...layers import Categorical, Dense, Identity, Monarch, Operator
 from .counts import counts_by_derivatives
+from .evidence import check_possible
 from .marginal import log_marginal
 
 
@@ -153,19 +154,11 @@ def _in_log_space(
     chain = Chain(
         (initial,), Identity(len(initial)), Categorical(table), transition, (torch.ones_like(initial),)
     )
-    check_possible(log_marginal(chain, seen), rows)
+    check_possible(log_marginal(chain, seen), "expected_counts", rows)
     found = counts_by_derivatives(chain, seen)
     weights = [found.of(w) for w in transition.parameters()]
     emitted, unobserved = found.of(table).tensor_split([vocab_size], 1)
     return HMMCounts(found.of(initial), weights, emitted, unobserved[:, 0], found.log_likelihood)
-
-
-def check_possible(log_p: Float[Tensor, " batch"], rows: Int[Tensor, " batch"]) -> None:
-    """Raise :class:`EvidenceError` that names a sequence of probability zero."""
-    impossible = log_p.isneginf()
-    if bool(impossible.any()):
-        row = int(rows[impossible][0])
-        raise EvidenceError(f"expected_counts: sequence {row} has probability zero under the HMM")
 
 
 class Sweep(NamedTuple):

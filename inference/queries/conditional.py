@@ -7,7 +7,7 @@ marginals      … of every variable        by one sweep in each direction
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -20,15 +20,14 @@ from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from ...layers import InputLayer
-from ...layers.functorch_utils import any_if_concrete
+from ...layers.functorch_utils import finite
 from ...layers.input import Constant
-from ...layers.log_product import finite
-from ..engine import messages, passes
-from ..engine.contract import apply
+from ..engine import passes
+from ..engine.filter import Filter, columns_of
 from ..engine.folding import folded
 from ..engine.inputs import open_values
 from ..semirings.base import Semiring
-from .evidence import Evidence, EvidenceLike
+from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, Rows, within_range
 from .marginal import log_weights, prepare, vocab_size
 
@@ -72,10 +71,7 @@ def conditional(
 
     (table,) = within_range(model, compute)
     total = table.flatten(1).logsumexp(1)
-    if any_if_concrete(total.isneginf()):
-        raise EvidenceError(
-            "conditional: the evidence has probability zero, so there is no conditional distribution"
-        )
+    check_possible(total, "conditional")
     return table - finite(total).view(-1, *[1] * (table.ndim - 1))
 
 
@@ -104,15 +100,20 @@ def _open(chain: Chain, semiring: Semiring[Any], evidence: Evidence, order: list
 
     Between the first and the last of them, messages have a column for each of the values seen.
     """
-    end = order[-1] + 1
-    *_, beta = messages.backward(chain, semiring, evidence.shift(end), n - end)
-    after = next(messages.ahead(chain, semiring, [beta])) if end == n else apply(semiring, chain.right, beta)
-    alpha = messages.last(messages.forward(chain, semiring, evidence, order[0]))
+    messages = Filter(chain, semiring)
+    *_, after = messages.backward(evidence, range(order[-1], n))
+    predicted = _last(messages, evidence, range(order[0] + 1))
     for t, following in pairwise(order):
         evidence, rows = _opened(evidence, t, chain.vocab_size)
-        alpha, after = (semiring.gather(x, rows, semiring.ndim(x) - 1) for x in (alpha, after))
-        alpha = messages.last(messages.forward(chain, semiring, evidence.shift(t), following - t, alpha))
-    return messages.open_token(chain, semiring, alpha, after)
+        predicted, after = (columns_of(semiring, x, rows) for x in (predicted, after))
+        predicted = _last(messages, evidence, range(t, following + 1), predicted)
+    return messages.open(predicted, after)
+
+
+def _last(messages: Filter, evidence: Evidence, positions: range, predicted: Any | None = None) -> Any:
+    """Return the p_t of the last position."""
+    *_, (found, _) = messages.forward(evidence, positions, predicted)
+    return found
 
 
 def _opened(evidence: Evidence, variable: int, size: int) -> tuple[Evidence, Int[Tensor, " rows"]]:
@@ -161,23 +162,22 @@ def marginals_of(
 
     found = within_range(model, compute) if asked else []
     totals = [table.logsumexp(1, keepdim=True) for table in found]
-    if any(any_if_concrete(z == -torch.inf) for z in totals):
-        raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
+    for z in totals:
+        check_possible(z[:, 0], "marginals")
     return {v: table - finite(z) for v, table, z in zip(asked, found, totals, strict=True)}
 
 
 def _of_chain(
     chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int, asked: list[int]
 ) -> list[Tensor]:
-    """Return for each position log of Bᵀ(Lᵀ α ∘ R β) times its evidence weights, (batch, vocab), in blocks of positions."""
-    alphas = list(messages.forward(chain, semiring, evidence, asked[-1]))
-    betas = islice(messages.backward(chain, semiring, evidence, n), n - asked[0])
-    follows = dict(zip(reversed(range(n)), messages.ahead(chain, semiring, betas), strict=False))
+    """Return for each position log of Bᵀ(p_t ∘ f_t) times its evidence weights, (batch, vocab), in blocks of positions."""
+    messages = Filter(chain, semiring)
+    predicted = [x for x, _ in messages.forward(evidence, range(asked[-1] + 1))]
+    after = dict(zip(reversed(range(n)), messages.backward(evidence, range(asked[0], n)), strict=False))
     found: list[Tensor] = []
     width = max(1, BLOCK_ELEMENTS // max(1, chain.vocab_size * evidence.batch))
     for block in (asked[i : i + width] for i in range(0, len(asked), width)):
-        alpha, after = (semiring.cat([x[t] for t in block]) for x in (alphas, follows))
-        opened = messages.open_token(chain, semiring, alpha, after)
+        opened = messages.open(*(semiring.cat([x[t] for t in block]) for x in (predicted, after)))
         found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
     return [table + log_weights(evidence, v, table.shape[1]) for v, table in zip(asked, found, strict=True)]
 

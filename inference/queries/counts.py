@@ -23,7 +23,7 @@ from ...layers import InputLayer
 from ...layers.inner import InnerLayer
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log
-from .evidence import EvidenceLike
+from .evidence import EvidenceLike, check_possible
 from .marginal import log_marginal
 
 
@@ -99,9 +99,7 @@ def counts_by_derivatives(
         with torch.enable_grad():
             freed = _freed(model, relax, leaf)
             rows = log_marginal(freed, evidence, lengths=lengths, semiring=semiring, checkpoint=checkpoint)
-            if bool((rows == -torch.inf).any()):
-                row = int((rows == -torch.inf).nonzero()[0])
-                raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
+            check_possible(rows, "expected_counts")
             return rows, torch.autograd.grad(rows.sum(), list(leaves.values()), allow_unused=True)
 
     rows, gradients = differentiate(None, None)

@@ -64,7 +64,7 @@ def expected_counts(
     """Compute the expected number of uses of every parameter given the evidence, summed over rows: the E-step of EM.
 
     ``lengths`` and ``checkpoint`` are as in :func:`~tractile.log_marginal`. Raises :class:`EvidenceError` if a row has
-    probability zero.
+    probability zero, :class:`CircuitError` if a parameter requires a derivative, which counts do not have.
 
     Examples
     --------
@@ -78,6 +78,20 @@ def expected_counts(
     tensor([[0.0000, 1.7667],
             [0.0000, 0.2333]])
     """
+    if torch.is_grad_enabled() and any(t.requires_grad for t in model.parameters()):
+        raise CircuitError(
+            "expected_counts: counts have no derivative by the parameters, and some of these require one; ask under "
+            "torch.no_grad(), or of model.map(torch.Tensor.detach)"
+        )
+    return _counts(model, evidence, lengths, checkpoint)
+
+
+def _counts(
+    model: Chain | Circuit,
+    evidence: EvidenceLike,
+    lengths: Int[Tensor, " batch"] | None,
+    checkpoint: int | None,
+) -> Counts:
     with torch.no_grad():
         if lengths is None and checkpoint is None and _is_baum_welch(model, evidence):
             return _of_hmm(model, evidence)
@@ -151,7 +165,7 @@ def em_step(
         raise CircuitError(
             "em: a chain whose final weights are not ones is not normalised; learn it by gradients"
         )
-    counts = expected_counts(model, evidence, lengths, checkpoint)
+    counts = _counts(model, evidence, lengths, checkpoint)
     new: dict[int, Tensor] = {}
     for block, derivatives in zip(counts.blocks, counts.derivatives, strict=True):
         if block.layer is not None:

@@ -2,10 +2,13 @@
 
 observed       one-hot          an int, or a (batch,) tensor of ints, −1 where it is marginalised
 marginalised   ones             None, or −1
-one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
+one of a set   0/1              a set of ints, or a boolean (V,) or (batch, V) tensor
 soft           any w ≥ 0        a float (V,) or (batch, V) tensor
 continuous     a real number    a float, or a (batch,) tensor of floats with nan = marginalised
 open           the axis kept    the query variable, named by the query (``conditional(…, variable)``)
+
+Evidence on all variables is a tensor or an array (batch, n), a list of rows, or a list with the evidence of each variable. Types
+tell them apart: lists within a list are rows, sets are sets of values.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -52,7 +56,7 @@ class Evidence:
         """Return a copy in which a variable has these values, one for each row."""
         out = self._copy()
         out.weights.pop(variable, None)
-        out.tokens[variable] = tokens
+        out.tokens[variable] = torch.as_tensor(tokens)
         return out
 
     def repeat(self, index: Int[Tensor, " rows"]) -> Evidence:
@@ -60,13 +64,6 @@ class Evidence:
         out = Evidence(len(index), self.device)
         out.tokens = {v: t.index_select(0, index) for v, t in self.tokens.items()}
         out.weights = {v: w.index_select(1, index) for v, w in self.weights.items()}
-        return out
-
-    def shift(self, first: int) -> Evidence:
-        """Return the evidence on the variables from ``first`` on, renumbered from 0."""
-        out = Evidence(self.batch, self.device)
-        out.tokens = {v - first: t for v, t in self.tokens.items() if v >= first}
-        out.weights = {v - first: w for v, w in self.weights.items() if v >= first}
         return out
 
     def without(self, variable: int) -> Evidence:
@@ -98,14 +95,45 @@ def as_evidence(
 
     Raises :class:`EvidenceError` if the evidence does not fit the variables.
     """
+    evidence = in_rows(evidence)
     if isinstance(evidence, Evidence):
-        return evidence.to(device)
+        return _of_variables(evidence, vocab_sizes, device)
     if isinstance(evidence, Tensor):
         _must_be_real(evidence, "evidence")
         if not holds_weights(evidence):
             evidence = evidence.long()  # of any integer type
         return _read(evidence.to(device), vocab_sizes, device)
     return _read(evidence, vocab_sizes, device)
+
+
+def in_rows(evidence: EvidenceLike) -> EvidenceLike:
+    """Return an array, or a list of rows, as a tensor; other evidence as it is."""
+    if isinstance(evidence, np.ndarray):
+        return torch.as_tensor(evidence)
+    rows = evidence if isinstance(evidence, list | tuple) else ()
+    if not rows or not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
+        return evidence
+    try:
+        return torch.as_tensor(np.array(rows))
+    except (TypeError, ValueError) as error:
+        raise EvidenceError(
+            f"evidence as a list of lists is rows of equal length, with −1 where a value is missing; a set is {{0, 1}} ({error})"
+        ) from None
+
+
+def _of_variables(evidence: Evidence, vocab_sizes: Mapping[int, int], device: torch.device) -> Evidence:
+    """Return the evidence, checked. Raises :class:`EvidenceError` if it does not fit the variables or its own batch."""
+    items = {**evidence.tokens, **{v: w.T for v, w in evidence.weights.items()}}
+    if not items or not evidence.batch:
+        return evidence.to(device)
+    found = _read(items, vocab_sizes, device)
+    if found.batch not in (1, evidence.batch):
+        raise EvidenceError(
+            f"evidence for a batch of {evidence.batch} rows has {found.batch} values of a variable"
+        )
+    if found.batch < evidence.batch:
+        found = found.repeat(torch.zeros(evidence.batch, dtype=torch.long, device=device))
+    return found
 
 
 def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.device) -> Evidence:
@@ -173,6 +201,17 @@ def holds_weights(evidence: EvidenceLike) -> bool:
     return isinstance(evidence, Tensor) and (evidence.is_floating_point() or evidence.dtype == torch.bool)
 
 
+def check_possible(
+    log_p: Float[Tensor, " batch"], query: str, rows: Int[Tensor, " batch"] | None = None
+) -> None:
+    """Raise :class:`EvidenceError` that names a row of probability zero; ``rows``: the numbers of the rows."""
+    impossible = log_p.detach().isneginf()
+    if any_if_concrete(impossible):
+        row = int(impossible.nonzero()[0])
+        number = row if rows is None else int(rows[row])
+        raise EvidenceError(f"{query}: row {number} of the evidence has probability zero")
+
+
 def _must_be_real(values: Tensor, what: str) -> None:
     if values.is_complex():
         raise EvidenceError(f"{what} must be of real numbers or integers, not of {values.dtype}")
@@ -228,10 +267,11 @@ def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batc
 
 
 def _chosen(item: Any, variable: int, vocab_size: int) -> Tensor:
-    """Return one value as tokens (1,), a collection of allowed values as weights (V,)."""
-    if isinstance(item, bool) or not isinstance(item, Integral | Sequence | set | frozenset):
+    """Return one value as tokens (1,), a set of allowed values as weights (V,)."""
+    if isinstance(item, bool) or not isinstance(item, Integral | set | frozenset):
         raise EvidenceError(
-            f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}"
+            f"variable {variable}: evidence must be None, an int, a set of ints or a tensor, not {item!r} (the values of several "
+            "rows are a tensor, a set of values is a set)"
         )
     if isinstance(item, Integral):
         return torch.tensor([int(item)])
@@ -250,6 +290,8 @@ def _chosen(item: Any, variable: int, vocab_size: int) -> Tensor:
 
 def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
     """Return one variable's evidence as tokens (batch,) or weights (V, batch)."""
+    if isinstance(item, np.ndarray):
+        item = torch.as_tensor(item)
     if not isinstance(item, Tensor):
         item = _chosen(item, variable, vocab_size)
     _must_be_real(item, f"variable {variable}: evidence")

@@ -31,7 +31,7 @@ from ..semirings.base import Semiring
 from ..semirings.linear import Counting, Residue
 from .conditional import marginals_of
 from .determinism import check_deterministic
-from .evidence import EvidenceLike
+from .evidence import EvidenceLike, check_possible
 from .exact import Model
 from .marginal import log_marginal, partition, prepare, root
 
@@ -82,16 +82,19 @@ def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
     >>> round(tt.inference.cross_entropy(p, q).item(), 4)  # −½ log 0.1 − ½ log 0.9
     1.204
     """
-    p, q = _circuit(p, n), _circuit(q, n)
-    _check(q, "cross_entropy", "q")
-    _same_variables(p, q, "cross_entropy")
-    ones = q.map_layers(lambda layer: free_weights(layer, "cross_entropy")).map(
-        lambda t: (t > 0).to(torch.float64)
-    )
-    if not _same_count(multiply(p, ones), p):
+    p, q = check_compared(p, q, n, "cross_entropy")
+    check_determined(q, "cross_entropy", "q")
+    if not covers(q, p, "cross_entropy"):
         return torch.tensor(torch.inf, dtype=torch.float64)
     _, log_weight = _uses(q, p, "cross_entropy")
     return partition(q) - log_weight
+
+
+def covers(q: Circuit, p: Circuit, operation: str) -> bool:
+    """Return whether all that p gives weight has weight under q, which must be deterministic: by counts of paths."""
+    free = q.map_layers(lambda layer: free_weights(layer, operation))
+    ones = free.map(lambda t: (t.detach() > 0).to(torch.float64))
+    return _same_count(multiply(p, ones), p)
 
 
 def _same_count(a: Circuit, b: Circuit) -> bool:
@@ -124,7 +127,7 @@ def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
     >>> tt.inference.kl_divergence(two, one, n=3)  # 111 is outside the support of the other
     tensor(inf, dtype=torch.float64)
     """
-    _check(_circuit(p, n), "kl_divergence", "p")
+    check_determined(_circuit(p, n), "kl_divergence", "p")
     return cross_entropy(p, q, n=n) - entropy(p, n=n)
 
 
@@ -172,8 +175,7 @@ def expectation(
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:
-    if bool((below == -torch.inf).any()):
-        raise EvidenceError("expectation: the evidence has probability zero")
+    check_possible(below, "expectation")
     return (above - below).exp()
 
 
@@ -181,18 +183,22 @@ def _circuit(model: Model, n: int | None) -> Circuit:
     return model if isinstance(model, Circuit) else model.unroll(len(prepare(model, None, n)[1]))
 
 
-def _check(circuit: Circuit, operation: str, name: str) -> None:
+def check_determined(circuit: Circuit, operation: str, name: str) -> None:
+    """Raise :class:`CircuitError` unless the circuit is deterministic."""
     try:
         check_deterministic(circuit)
     except CircuitError as error:
         raise CircuitError(f"{operation}: {name} must be deterministic; {error}") from error
 
 
-def _same_variables(p: Circuit, q: Circuit, operation: str) -> None:
-    if p.vocab_sizes() != q.vocab_sizes():
+def check_compared(p: Model, q: Model, n: int | None, operation: str) -> tuple[Circuit, Circuit]:
+    """Return both as circuits. Raises :class:`CircuitError` if their variables or numbers of values differ."""
+    a, b = _circuit(p, n), _circuit(q, n)
+    if a.vocab_sizes() != b.vocab_sizes():
         raise CircuitError(
-            f"{operation}: the variables (and values) differ, {p.vocab_sizes()} and {q.vocab_sizes()}"
+            f"{operation}: the variables (and values) differ, {a.vocab_sizes()} and {b.vocab_sizes()}"
         )
+    return a, b
 
 
 def _total(circuit: Circuit, operation: str) -> Tensor:
@@ -211,22 +217,29 @@ def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor
     """
     leaves: dict[int, tuple[Tensor, Tensor]] = {}
 
+    learned = torch.is_grad_enabled() and any(
+        t.requires_grad for model in (q, p) if model is not None for t in model.parameters()
+    )
+
     def watch(t: Tensor) -> Tensor:
-        at = t.detach().double() if p is None else (t.detach() > 0).double()
-        return leaves.setdefault(id(t), (t.detach().double(), at.requires_grad_(True)))[1]
+        weight = t.double() if learned else t.detach().double()
+        at = weight if p is None else (t.detach() > 0).double()
+        at = at if at.requires_grad else at.detach().requires_grad_()
+        return leaves.setdefault(id(t), (weight, at))[1]
 
     with torch.enable_grad():
         relaxed = q.map_layers(lambda layer: free_weights(layer, operation))
         watched = relaxed.map(watch)
-        whole = watched if p is None else multiply(p.map(torch.Tensor.detach), watched)
+        whole = watched if p is None else multiply(p if learned else p.map(torch.Tensor.detach), watched)
         log_total = _total(whole, operation)
         weights, places = zip(*leaves.values(), strict=True) if leaves else ((), ())
-        grads: Any = torch.autograd.grad(log_total, places, allow_unused=True) if leaves else ()
-    terms = [
-        torch.special.xlogy(g * at, w).sum()
-        for w, at, g in zip(weights, places, grads, strict=True)
-        if g is not None
-    ]
-    return log_total.detach(), torch.stack(terms).sum().detach() if terms else torch.zeros(
-        (), dtype=torch.float64
-    )
+        grads: Any = ()
+        if leaves:
+            grads = torch.autograd.grad(log_total, places, allow_unused=True, create_graph=learned)
+        terms = [
+            torch.special.xlogy(g * at, w).sum()
+            for w, at, g in zip(weights, places, grads, strict=True)
+            if g is not None
+        ]
+        uses = torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+    return (log_total, uses) if learned else (log_total.detach(), uses.detach())

@@ -16,9 +16,10 @@ from torch import Tensor
 from ...argument_checks import whole
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
+from ..semirings.logarithms import MaxProduct
 from .evidence import Evidence, EvidenceLike
-from .exact import Model
-from .marginal import log_weights, prepare
+from .exact import Model, at_least_single
+from .marginal import log_marginal, log_weights, prepare
 from .sample_mpe import best
 
 
@@ -77,8 +78,9 @@ def k_best(
             push(boxes)
     if not found:
         raise EvidenceError("k_best: the evidence has probability zero")
-    values, scores = zip(*found, strict=True)
-    return (
-        torch.tensor(values, dtype=torch.long, device=known.device),
-        torch.tensor(scores, dtype=torch.float64, device=known.device),
-    )
+    values = torch.tensor([x for x, _ in found], dtype=torch.long, device=known.device)
+    scores = torch.tensor([score for _, score in found], dtype=torch.float64, device=known.device)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in model.parameters()):
+        exact = log_marginal(at_least_single(model), values, semiring=MaxProduct()).double()
+        scores = exact + (scores - exact).detach()  # with the logarithms of the evidence's weights
+    return values, scores

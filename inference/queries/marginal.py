@@ -24,11 +24,12 @@ from ...circuits.circuit import Circuit
 from ...circuits.hmm import answers_log_prob
 from ...errors import CircuitError, EvidenceError
 from ...layers.functorch_utils import any_if_concrete
-from ..engine import messages, passes
+from ..engine import passes
+from ..engine.filter import Filter
 from ..engine.folding import folded
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
-from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
+from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights, in_rows
 from .exact import Model, Rows, at_least_single, within_range
 
 Lengths = Int[Tensor, " batch"] | None
@@ -37,8 +38,12 @@ _SEQUENCES = (Tensor, Sequence)  # a tuple, since torch.compile reads no union b
 
 def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Return the evidence converted for the model's variables, and these variables in order."""
+    evidence = in_rows(evidence)
     if isinstance(model, Circuit):
         known = folded(model)
+        dims = known.plan.groups[-1].dims
+        if set(dims) - {1}:
+            raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
     if (n := _length(n)) is None:
         if not isinstance(evidence, _SEQUENCES) or (isinstance(evidence, Tensor) and not evidence.ndim):
@@ -82,12 +87,9 @@ def root(
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
         value = passes.upward(model, semiring, evidence, checkpoint)[model.root]
-        dims = folded(model).plan.groups[-1].dims
-        if len(set(dims) - {1}):
-            raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return semiring.merge(value, 0, semiring.ndim(value))
     if lengths is None:
-        ((_, value),) = messages.totals(model, semiring, evidence, [n], checkpoint)
+        ((_, value),) = Filter(model, semiring).roots(evidence, [n], checkpoint)
         return value
     if lengths.shape != (evidence.batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
         raise EvidenceError(f"lengths must be of shape ({evidence.batch},) with values in 0 … {n}")
@@ -97,7 +99,7 @@ def root(
     rows = torch.arange(evidence.batch, device=lengths.device)
     roots: list[Any] = []
     position = torch.zeros_like(lengths)
-    for t, value in messages.totals(model, semiring, evidence, set(lengths.tolist()), checkpoint):
+    for t, value in Filter(model, semiring).roots(evidence, set(lengths.tolist()), checkpoint):
         position[lengths == t] = len(roots)
         roots.append(value)
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
@@ -148,6 +150,32 @@ def log_marginal(
         return [log_root(model, semiring, known, len(variables), some, checkpoint)]
 
     return within_range(model, compute)[0]
+
+
+def evaluate(
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: EvidenceLike = None,
+    *,
+    n: int | None = None,
+    lengths: Lengths = None,
+) -> Any:
+    """Return the model's value at the evidence in a semiring: its own data type, with a row of the batch on the last axis.
+
+    For semirings whose values are more than one number, such as the k best weights; :func:`log_marginal` gives the logarithm.
+    Arguments and errors are those of :func:`log_marginal`.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import Counting
+    >>> ends = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 1, 1), (1, [0, 1], 1)], start=0, accept=[1], vocab_size=2)
+    >>> tt.inference.evaluate(ends, Counting(), [[1, 0, 1], [0, 0, 1]])  # the paths of two rows
+    tensor([2., 1.], dtype=torch.float64)
+    """
+    known, variables = prepare(model, evidence, n)
+    lengths = None if lengths is None else whole_numbers(lengths, "lengths")
+    return root(model, semiring, known, len(variables), lengths)
 
 
 def partition(

@@ -23,16 +23,17 @@ from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from ...layers import Continuous, InputLayer, Monarch, Operator, Product, Sum
 from ...layers.input import Constant
-from ..engine import messages, passes
-from ..engine.contract import outer
+from ..engine import passes
+from ..engine.filter import Filter, columns_of
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log, MaxProduct
-from .evidence import Evidence, EvidenceLike
+from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, arithmetics, at_least_single
-from .marginal import log_root, log_weights, prepare
+from .marginal import log_marginal, log_root, log_weights, prepare
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
+MOST_TERMS = 1 << 24  # torch.multinomial takes no more
 Decoded = tuple[Tensor, Float[Tensor, " rows"]]
 
 
@@ -66,8 +67,18 @@ def sample(
         if not bool((top < torch.inf).all()):
             raise _OutOfRange
         if bool((top == -torch.inf).any()):
+            check_possible(
+                log_marginal(model, known, n=None if isinstance(model, Circuit) else len(variables)), "sample"
+            )
             raise EvidenceError("sample: the evidence has probability zero")
-        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+        weights = logits.softmax(1)
+        if weights.shape[1] < MOST_TERMS:
+            return torch.multinomial(weights, 1, generator=generator).squeeze(1)
+        upto = weights.cumsum(1)
+        drawn = (
+            torch.rand(len(upto), 1, generator=generator, device=upto.device, dtype=upto.dtype) * upto[:, -1:]
+        )
+        return torch.searchsorted(upto, drawn, right=True).squeeze(1).clamp(max=upto.shape[1] - 1)
 
     def place(layer: Continuous, unit: Tensor) -> Tensor:
         return layer.draw(unit, generator)
@@ -127,8 +138,7 @@ def mpe(
     (tensor([-1.7226], dtype=torch.float64), tensor([-1.4651], dtype=torch.float64))
     """
     values, score = best(at_least_single(model), *prepare(model, evidence, n))
-    if bool((score == -torch.inf).any()):
-        raise EvidenceError("mpe: the evidence has probability zero")
+    check_possible(score, "mpe")
     return values, score
 
 
@@ -157,10 +167,6 @@ def _top_down(
 ) -> Decoded:
     """Choose values from the root down for ``rows``, row numbers of the evidence; return them and the root's logarithm."""
     values = passes.upward(circuit, semiring, evidence)
-    if circuit.unit_dims(circuit.root) != (1,) * len(circuit.unit_dims(circuit.root)):
-        raise CircuitError(
-            f"the root (node {circuit.root}) has units {circuit.unit_dims(circuit.root)}; a query needs one"
-        )
     root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
     rows = rows.to(root.device)
     asked: dict[int, list[tuple[Tensor, Tensor]]] = {
@@ -251,16 +257,14 @@ def _in_order(
 
     For a continuous variable, ``choose`` gives a unit and ``place`` a value under the unit.
     """
-    layer, n = chain.inputs, len(variables)
-    betas = list(messages.backward(chain, semiring, evidence, n))[: max(n, 1)]  # batch: the rows of evidence
-    follows, step = list(messages.ahead(chain, semiring, betas))[::-1], messages.Step(chain, semiring)
-    rows = rows.to(semiring.device(betas[0]))
+    layer, n, messages = chain.inputs, len(variables), Filter(chain, semiring)
+    ahead = list(messages.backward(evidence, range(n)))[::-1]  # batch: the rows of evidence
+    rows = rows.to(chain.device)
     evidence, chosen = evidence.repeat(rows), list[Tensor]()
     score = fixed = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-    alpha = outer(semiring, chain.initial, evidence.batch)
+    predicted = messages.initial(evidence.batch)
     for t in variables:
-        after = semiring.gather(follows[t], rows, semiring.ndim(follows[t]) - 1)
-        opened = messages.open_token(chain, semiring, alpha, after)
+        opened = messages.open(predicted, columns_of(semiring, ahead[t], rows))
         logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
         weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
@@ -271,9 +275,9 @@ def _in_order(
         if isinstance(layer, Continuous):
             value = _placed(layer, value, evidence.tokens.get(t), place)
         chosen.append(value)
-        alpha = step(alpha, value)
+        _, predicted = messages.append(predicted, value)
     if not chosen:  # the empty sequence
-        empty = semiring.log(messages.empty(chain, semiring, evidence.batch))
+        empty = semiring.log(messages.empty(evidence.batch))
         choose(empty[:, None])
         return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)

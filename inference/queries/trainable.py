@@ -28,7 +28,8 @@ class Trainable(torch.nn.Module, Generic[Model]):
 
     Rows of weights are the ``rows`` transform of the parameters: their softmax unless another is given. With
     ``ExpTransform()`` the model is not normalised: subtract :func:`~tractile.partition`. Other parameters of input layers keep
-    to their ``constraints``. Tied tensors stay tied. Raises :class:`CircuitError` if a row of weights is zero throughout.
+    to their ``constraints``. Tied tensors stay tied, and weights of zero stay zero. Raises :class:`CircuitError` if a row of
+    weights is zero throughout.
 
     Examples
     --------
@@ -48,7 +49,8 @@ class Trainable(torch.nn.Module, Generic[Model]):
         self._model: Model = model
         self._blocks = blocks(model)
         self._rows = SoftmaxTransform() if rows is None else rows
-        self.raw = torch.nn.ParameterList(self._unconstrained(self._blocks))
+        self._fixed: list[Tensor | None] = []
+        self.raw = torch.nn.ParameterList(self._finite(self._unconstrained(self._blocks)))
 
     def forward(self) -> Model:
         """Return the model with the present parameters."""
@@ -81,8 +83,13 @@ class Trainable(torch.nn.Module, Generic[Model]):
                 f"load: the parameters are of shapes {shapes[0]}, those of the model given of {shapes[1]}; "
                 "give a model of equal structure"
             )
-        for raw, value in zip(self.raw, values, strict=True):
+        for raw, value in zip(self.raw, self._finite(values), strict=True):
             raw.copy_(value)
+
+    def _finite(self, raw: list[Tensor]) -> list[Tensor]:
+        """Keep infinite entries, those of weights of zero, aside; return zeros in their place."""
+        self._fixed = [None if bool(t.isfinite().all()) else t for t in raw]
+        return [t.masked_fill(~t.isfinite(), 0) for t in raw]
 
     def _unconstrained(self, found: list[Block]) -> list[Tensor]:
         raw: list[Tensor] = []
@@ -100,7 +107,11 @@ class Trainable(torch.nn.Module, Generic[Model]):
         return [tensor.clone() for tensor in raw]
 
     def _constrained(self, raw: list[Tensor]) -> Model:
-        rest, new = iter(raw), dict[int, Tensor]()
+        whole = (
+            t if fixed is None else torch.where(fixed.isfinite().to(t.device), t, fixed.to(t))
+            for t, fixed in zip(raw, self._fixed, strict=True)
+        )
+        rest, new = iter(whole), dict[int, Tensor]()
         for block in self._blocks:
             if block.layer is None:
                 weights = block.split(self._rows(next(rest)))

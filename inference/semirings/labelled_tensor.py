@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...layers.functorch_utils import transformed
-from ...layers.log_product import finite
+from ...layers.functorch_utils import finite, transformed
 
 Labels = Sequence[int]
 

@@ -9,8 +9,7 @@ from math import log, prod
 import torch
 from torch import Tensor
 
-from ...layers.functorch_utils import is_abstract
-from ...layers.log_product import finite
+from ...layers.functorch_utils import finite, is_abstract
 from .base import TensorSemiring
 from .labelled_tensor import Labels, align, einsum, kept, safe_log, segments, top_along
 

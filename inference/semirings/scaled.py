@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...layers.functorch_utils import transformed
-from ...layers.log_product import finite
+from ...layers.functorch_utils import finite, transformed
 
 MAX_PENDING = 64
 TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}

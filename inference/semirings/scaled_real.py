@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ...layers import Incidence
-from ...layers.functorch_utils import is_abstract, shape_only, transformed
-from ...layers.log_product import finite
+from ...layers.functorch_utils import finite, is_abstract, shape_only, transformed
 from .base import Semiring
 from .labelled_tensor import Labels, along, applied, einsum, kept, safe_log, segments, unflatten
 from .scaled import (

@@ -29,6 +29,7 @@ from .runs import Runs
 from .sampler import importance_sampling, smc
 from .step import Extension, Knowledge, Step
 from .strength import Strength
+from .truncated import Truncated
 from .user_potential import FunctionPotential
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "GCDProposal",
     "LookaheadProposal",
     "MixtureProposal",
+    "Truncated",
     "AWRSProposal",
     "CharacterProposal",
     "Potential",

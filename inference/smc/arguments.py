@@ -22,6 +22,7 @@ import torch
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
+from ...lm.transformers import TransformersLM
 from ..arguments import Compilable, an_automaton, cut_to, short, whole
 from .awrs import MaskedAWRSProposal
 from .boundaries import at_end
@@ -41,7 +42,12 @@ OFFERED = ("vocab_size", "start", "log_probs", "advance", "select", "decode")
 
 
 def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
-    """Return the language model; a model of transformers is wrapped with its tokenizer in :class:`.TransformersLM`."""
+    """Return the language model; a model of transformers is wrapped with its tokenizer in :class:`.TransformersLM`.
+
+    A :class:`.TransformersLM` is copied: calls from several threads may share one, each with rows of its own.
+    """
+    if isinstance(lm, TransformersLM):
+        return lm.fork()
     lacks = [name for name in OFFERED if getattr(lm, name, None) is None]  # wrappers delegate attributes
     if not lacks:
         return cast(LanguageModel, lm)
@@ -51,8 +57,6 @@ def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
                 f"{who}: lm is a {type(lm).__name__} without its tokenizer; give tokenizer=…, or "
                 "tt.TransformersLM(model, tokenizer)"
             )
-        from ...lm.transformers import TransformersLM
-
         return TransformersLM(lm, tokenizer)
     if isinstance(lm, str):
         raise EvidenceError(

@@ -3,10 +3,10 @@
 The pilot is two runs of four particles for each of :data:`.STRENGTHS`, on random numbers of its own, in one batch of the language
 model: as many passes as the budget has tokens, of 40 rows. Single particles vary more, so a request for one has a pilot of
 three rounds by successive halving (Karnin, Koren and Somekh 2013): 8 runs of each strength, 8 more of the best three, 16 more of
-the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ is kept
-(:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix D.1). It
-does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model and budget
-finds it, whatever its prompt.
+the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ, and weights that vary
+little, is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025,
+Appendix D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z. A request with an equal prompt, constraint, HMM,
+model and budget finds it again; what else was asked before changes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
@@ -35,6 +36,7 @@ PARTICLES, RUNS = 4, 2  # of each strength
 ROUNDS = (8, 3), (16, 2), (32, 1)
 """The rounds of a pilot for one particle: the runs of each strength up to its end, and the number of strengths kept after it."""
 PROMPTS = 8  # of a class of requests, at most
+KEPT = 256  # strengths of a language model, at most
 SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
 
@@ -80,7 +82,7 @@ def settle(requests: Sequence[Request]) -> None:
 class Pilot:
     """The runs that find one strength, on the prompts of some requests.
 
-    ``runs[i][s]`` has log Ẑ in nats of the runs of request i with strength s.
+    ``runs[i][s]`` has the log-weights of the particles of each run of request i with strength s.
     """
 
     def __init__(self, strength: Strength, particles: int, requests: list[Request]) -> None:
@@ -88,7 +90,7 @@ class Pilot:
         self.particles = 1 if particles == 1 else PARTICLES
         self.rounds = ROUNDS if particles == 1 else ((RUNS, 1),)
         self.among: Sequence[float] = STRENGTHS
-        self.runs: list[dict[float, list[float]]] = []
+        self.runs: list[dict[float, list[Tensor]]] = []
 
     def asked(self, turn: int) -> list[Request]:
         """Return the requests of a round: independent runs of each strength that is left, without the requests' potentials."""
@@ -112,12 +114,12 @@ class Pilot:
         ]
 
     def take(self, turn: int, posteriors: Iterator[Posterior]) -> None:
-        """Take log Ẑ of the runs of a round; after the last round, set the strength."""
+        """Take the log-weights of the runs of a round; after the last round, set the strength."""
         more = self._more(turn)
         self.runs = self.runs or [{s: [] for s in STRENGTHS} for _ in self.requests]
         for runs in self.runs:
             for s in self.among:
-                runs[s] += [next(posteriors).log_evidence for _ in range(more)]
+                runs[s] += [next(posteriors).log_weights for _ in range(more)]
         if turn + 1 < len(self.rounds):
             self.among = best(scores(self.runs)[0], self.among, self.rounds[turn][1])
         else:
@@ -138,11 +140,13 @@ def _run(pilots: Sequence[Pilot]) -> None:
 
 
 def _found(request: Request) -> Strength:
-    """Return the strength kept for a request's model, HMM, constraint and budget, and for one particle or several; without one,
-    a new one."""
+    """Return the strength kept for a request's prompt, model, HMM, constraint and budget, and for one particle or several.
+
+    Without one, a new one."""
     assert request.hmm is not None
     lm = request.lm
     key = (
+        request.prompt if isinstance(request.prompt, str) else tuple(request.prompt),
         getattr(lm, "temperature", None),
         _automaton_name(request.fa),
         _hmm_name(request.hmm),
@@ -153,6 +157,8 @@ def _found(request: Request) -> Strength:
     kept: dict[Hashable, Strength] = {}
     with suppress(TypeError):  # a language model without weak references
         kept = _kept.setdefault(getattr(lm, "network", lm), kept)
+    if key not in kept and len(kept) >= KEPT:
+        kept.pop(next(iter(kept)), None)
     return kept.setdefault(key, Strength())
 
 

@@ -11,6 +11,7 @@ are read once. Each prompt has its own random numbers: its particles do not depe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 
@@ -19,9 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..threads import callers_threads
 from .boundaries import Texts
 from .posterior import Posterior
-from .potentials import Potential, check_values
+from .potentials import LookaheadPotential, Potential, PrefixPotential, check_values
 from .progress import progress_bar
 from .request import Request
 from .run import Run
@@ -169,9 +171,9 @@ def log_values(
         asked = [replace(drawn[i][1], alive=drawn[i][1].alive & ~found[i].isneginf()) for i in mine]
         if not asked:
             continue
-        value = potential.log_value(
-            part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
-        )
+        joined = part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
+        with nullcontext() if type(potential) in (PrefixPotential, LookaheadPotential) else callers_threads():
+            value = potential.log_value(joined)
         values = value.detach().double().split([len(one.tokens) for one in asked])
         for i, one, log_psi in zip(mine, asked, values, strict=True):
             check_values(potential, one, log_psi)

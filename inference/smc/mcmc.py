@@ -10,6 +10,7 @@ import torch
 from ...circuits.chain import Chain
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
+from ..threads import one_thread
 from .arguments import ConstraintLike, PotentialLike
 from .chains import Chains, draw_of
 from .kernel import Cut, a_kernel
@@ -17,7 +18,7 @@ from .loop import run_together
 from .particles import Particles
 from .posterior import Posterior
 from .proposals import Proposal
-from .request import requests
+from .request import Request, requests
 from .resampling import Resampling
 from .run import Run
 
@@ -64,6 +65,12 @@ def mcmc(
     burn_in = whole(burn_in, "mcmc: burn_in", 0)
     given = {"potential": potential, "tokenizer": tokenizer, "max_new_tokens": max_new_tokens, "seed": seed}
     (request,) = requests("mcmc", lm, prompt, None, fa, proposal, hmm, **given)
+    with one_thread(request.lm, request.hmm):
+        return _chains(request, samples, chains, burn_in, thin, cut)
+
+
+def _chains(request: Request, samples: int, chains: int, burn_in: int, thin: int, cut: Cut | None) -> Chains:
+    """Run the chains of :func:`mcmc`."""
     kernel, generator = a_kernel(request, cut), request.generator()
     particles = kernel.start(chains, generator)
     trace, kept, accepted = [particles.log_target], list[Particles](), 0
@@ -135,6 +142,12 @@ def resample_move(
         resampling=resampling,
         ess_threshold=ess_threshold,
     )
+    with one_thread(request.lm, request.hmm):
+        return _moved(request, moves, cut)
+
+
+def _moved(request: Request, moves: int, cut: Cut | None) -> Posterior:
+    """Run the sampler of :func:`resample_move`."""
     kernel, generator = a_kernel(request, cut, steered=True), request.generator()
     run, budget = Run(request, kernel.factors, request.particles, generator), request.max_new_tokens
     for step in steps_of_moves(budget) if moves else [budget]:

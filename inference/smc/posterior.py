@@ -78,7 +78,8 @@ class Posterior:
     that satisfied the constraint and for which the potential was zero. ``narrowed`` says where the constraint accepts less than
     was asked for (``Constraint.narrowed``). ``strength`` is the power of p_hmm(C | x_≤t) in a :class:`.LookaheadProposal`, None
     for others; ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has
-    a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling.
+    a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling. ``parse``
+    reads a text as its value.
 
     ``str(posterior)`` is a table of the heaviest texts.
 
@@ -107,6 +108,7 @@ class Posterior:
     strength: float | None = None
     calibration: Strength | None = None
     lineage: Int[Tensor, "particles resamplings"] | None = None
+    parse: Callable[[str], Any] = str
 
     def __repr__(self) -> str:
         if self.failed:
@@ -164,6 +166,18 @@ class Posterior:
         """The number of different texts among the particles that satisfy the constraint."""
         alive = (self.log_weights > -torch.inf).tolist()
         return len({text for text, lives in zip(self.texts, alive, strict=True) if lives})
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all particles that satisfy the constraint go back to one, of several that there were, by resampling."""
+        alive = self.log_weights > -torch.inf
+        resampled = self.lineage is not None and self.lineage.shape[1] > 0 and int(alive.sum()) > 1
+        return resampled and len(self.lineage_or_own[alive, 0].unique()) == 1
+
+    @property
+    def values(self) -> list[Any]:
+        """The value of each particle of :attr:`accepted`: what ``parse`` reads its text as, the text itself by default."""
+        return [self.parse(particle.text) for particle in self.accepted]
 
     @property
     def ess(self) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
+from threading import RLock
 from typing import Any
 
 from ...circuits.automaton import Automaton
@@ -46,13 +47,14 @@ def guided(chain: Chain, fa: Automaton, horizon: int) -> PGCDQuery:
         return pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
     kept: OrderedDict[Hashable, tuple[Any, PGCDQuery]] = fa.kept.setdefault("guided", OrderedDict())
-    if key not in kept:
-        # The tensors are held too, so that no other takes their identity.
-        kept[key] = parameters, pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
-    kept.move_to_end(key)
-    query = kept[key][1]
-    while len(kept) > 1 and sum(one.nbytes for _, one in kept.values()) > _memory.get():
-        kept.popitem(last=False)
+    with fa.kept.setdefault("lock", RLock()):  # calls from several threads
+        if key not in kept:
+            # The tensors are held too, so that no other takes their identity.
+            kept[key] = parameters, pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
+        kept.move_to_end(key)
+        query = kept[key][1]
+        while len(kept) > 1 and sum(one.nbytes for _, one in kept.values()) > _memory.get():
+            kept.popitem(last=False)
     return copy(query)
 
 
@@ -64,8 +66,9 @@ def forget(fa: Automaton) -> None:
 def masking(fa: Automaton, horizon: int | None) -> GCDQuery:
     """Return :func:`gcd`, or :func:`lcd` without a horizon; each call returns an object of its own, to be started."""
     kept: dict[int | None, GCDQuery] = fa.kept.setdefault("masking", {})
-    if horizon not in kept:
+    query = kept.get(horizon)
+    if query is None:
         if len(kept) > 8:
             kept.clear()
-        kept[horizon] = lcd(fa) if horizon is None else gcd(fa, horizon)
-    return copy(kept[horizon])
+        query = kept[horizon] = lcd(fa) if horizon is None else gcd(fa, horizon)
+    return copy(query)

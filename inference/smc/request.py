@@ -175,6 +175,9 @@ def requests(
         none: a_proposal(proposal, None if none else hmm) for none in {h is None for h in columns["hmm"]}
     }
     columns["proposal"] = [chosen[one is None] for one in columns["hmm"]]
+    check_room = getattr(lm, "check_room", lambda prompt, new_tokens: None)
+    for one, budget in zip(asked, columns["max_new_tokens"], strict=True):
+        check_room(one, budget)
     return [
         Request(
             lm=lm,

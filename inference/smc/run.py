@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from ...errors import BudgetTooSmall
+from ..next_token.shortest import with_shortest
 from .boundaries import Texts
 from .particles import Particles
 from .posterior import Posterior
@@ -46,7 +47,7 @@ class Run:
                 copy(request.budget_query).start(1, request.max_new_tokens)
             self.query = copy(request.query).start(1, request.max_new_tokens)
         except BudgetTooSmall as error:
-            raise error.of_prompt(request.number) from None
+            raise with_shortest(error, request.fa, (), request.lm.decode).of_prompt(request.number) from None
         alive = count if replay is None else len(replay[0])  # resampling without replacement may keep fewer
         self.particles = Particles.start(alive, request.max_new_tokens)
         if replay is not None:

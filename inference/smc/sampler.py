@@ -9,7 +9,6 @@ E[Ẑ] = Z.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -107,8 +106,8 @@ def smc(
     those that use the HMM), which is multiplied with the given one, unless that steers by itself (a twist, or
     :class:`PrefixPotential`).
 
-    The strength of "pgcd" is found by a pilot run for the model, the HMM and the constraint, with its own random numbers, and
-    kept: later requests with an equal constraint need no pilot, whatever their prompts. 1 is best if the constraint says what
+    The strength of "pgcd" is found by a pilot run for the model, the HMM, the constraint and the prompt, with its own random
+    numbers, and kept: an equal request needs no pilot, and gets the same samples. 1 is best if the constraint says what
     the text is about and the HMM knows such texts; less, or 0, which is "gcd", if the HMM predicts poorly what the model
     writes. ``LookaheadProposal(strength)`` sets the strength; requests with one :class:`Strength` object share what the first of
     them finds. The posterior's ``strength`` and ``calibration`` say what was found.
@@ -132,9 +131,10 @@ def smc(
     model's log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
     thousand tokens another token is drawn).
 
-    Torch uses one thread meanwhile if model and HMM are small (5 million parameters each), on the CPU, and no potential is given.
+    Torch uses one thread meanwhile if model and HMM are small (5 million parameters each) and on the CPU; a potential of the
+    caller has the threads that there are.
 
-    The same seed gives the same result if the strength is given, or was found for the same first prompt. Raises
+    The same seed gives the same result, whatever was sampled before, unless requests share a :class:`Strength`. Raises
     :class:`BudgetTooSmall` before the language model is called if no accepted text fits the budget, :class:`VocabularyMismatch`,
     :class:`PotentialError` if a potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and
     :class:`EvidenceError` if an HMM is missing or rules out possible tokens, or an argument is of the wrong kind.
@@ -169,11 +169,7 @@ def smc(
         beam_factor=beam_factor,
         align=align,
     )
-    # What a potential of the user's computes keeps its threads.
-    alone = bool(given) and all(
-        one.potential is None or type(one.potential) is PrefixPotential for one in given
-    )
-    with one_thread(given[0].lm, *(one.hmm for one in given)) if alone else nullcontext():
+    with one_thread(*(one.lm for one in given), *(one.hmm for one in given)):
         settle(given)
         found = run_requests(given, trace, progress)
     return found[0] if prompt is not None else found

@@ -7,12 +7,19 @@ import math
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 STRENGTHS = (0.0, 0.2, 0.4, 0.7, 1.0)
 """The strengths that a pilot compares; 0 is GCD, without the HMM."""
 logger = logging.getLogger("tractile.inference.smc")
 
 LOST = 10.0  # nats below the worst run that lives: what a run in which all particles die counts
+SHARE = 0.125  # of the variance of log-weights: half of it by four particles is what log Ẑ loses
+TRUST = 1.0  # nats
+EQUAL = 0.05  # nats: scores that differ by less are as good as each other
+
+Runs = Mapping[float, Sequence[Tensor]]
+"""By strength, the log-weights (nats) of the particles of each run."""
 
 
 class Strength:
@@ -48,19 +55,17 @@ class Strength:
         """Whether the pilot's best strength was 0: samples without the HMM are closer to the target."""
         return self.value == 0
 
-    def settle(
-        self, pilots: Sequence[Mapping[float, Sequence[float]]], among: Sequence[float] | None = None
-    ) -> None:
-        """Set the value from pilots, one for each prompt: log Ẑ in nats of some runs, by strength.
+    def settle(self, pilots: Sequence[Runs], among: Sequence[float] | None = None) -> None:
+        """Set the value from pilots, one for each prompt: by strength, the log-weights of the particles of some runs.
 
         With ``among`` the best of these strengths is taken, each judged by itself; otherwise runs are few, and each strength is
-        judged together with its neighbours. Of equals the largest is chosen.
+        judged together with its neighbours. Of those as good as the best, the largest is chosen.
         """
         score, mean = scores(pilots)
         strengths = sorted(score)
         if among is None:
             padded = [score[strengths[0]], *(score[s] for s in strengths), score[strengths[-1]]]
-            score = {s: padded[i] + 2 * padded[i + 1] + padded[i + 2] for i, s in enumerate(strengths)}
+            score = {s: (padded[i] + 2 * padded[i + 1] + padded[i + 2]) / 4 for i, s in enumerate(strengths)}
         (self.value,) = best(score, strengths if among is None else among, 1)
         self.log_evidence = mean
         if self.guide_hurts:
@@ -73,29 +78,57 @@ class Strength:
             )
 
 
-def scores(
-    pilots: Sequence[Mapping[float, Sequence[float]]],
-) -> tuple[dict[float, float], dict[float, float]]:
+def scores(pilots: Sequence[Runs]) -> tuple[dict[float, float], dict[float, float]]:
     """Return the score of each strength, in nats added up over the prompts, and the mean of log Ẑ over prompts and runs.
 
-    An Ẑ above the mean of the prompt's (an estimate of Z) is luck and counts as this mean; what is below counts against its
-    strength.
+    The score is log Ẑ less a share of the variance of the log-weights, which is zero for a perfect guide. An Ẑ above the prompt's
+    estimate of Z is luck and counts as this estimate; what is below counts against its strength.
     """
     strengths = sorted(pilots[0])
     score, mean = dict.fromkeys(strengths, 0.0), dict.fromkeys(strengths, 0.0)
     for runs in pilots:
-        values = {s: torch.tensor(runs[s], dtype=torch.float64) for s in strengths}
-        every = torch.cat(list(values.values()))
+        log_z = {
+            s: torch.stack([w.logsumexp(0) - math.log(len(w)) for w in runs[s]]).double() for s in strengths
+        }
+        spread = {s: _variance(torch.cat(list(runs[s]))) for s in strengths}
+        every = torch.cat(list(log_z.values()))
         lived = every[every > -math.inf]
         low = float(lived.min()) - LOST if len(lived) else -LOST
-        log_z = every.clamp(min=low).logsumexp(0) - math.log(len(every))
-        for s, found in values.items():
+        estimate = _estimate(log_z, spread, low)
+        for s, found in log_z.items():
             found = found.clamp(min=low)
-            score[s] += float(found.clamp(max=log_z).mean())
+            score[s] += float(found.clamp(max=estimate).mean()) - SHARE * min(spread[s], LOST)
             mean[s] += float(found.mean()) / len(pilots)
     return score, mean
 
 
+def _variance(log_weights: Tensor) -> float:
+    """Return the variance of log-weights; infinite if it is not known, or a particle died."""
+    return (
+        float(log_weights.var()) if len(log_weights) > 1 and bool(log_weights.isfinite().all()) else math.inf
+    )
+
+
+def _estimate(log_z: Mapping[float, Tensor], spread: Mapping[float, float], low: float) -> float:
+    """Return log Z estimated from all runs: the mean of Ẑ in which a strength counts by the inverse variance of its log-weights.
+
+    That is the plain mean where it is more than :data:`TRUST` nats above: runs may all miss the same part of the target.
+    """
+    every = torch.cat(list(log_z.values())).clamp(min=low)
+    plain = float(every.logsumexp(0)) - math.log(len(every))
+    weight = {s: 1 / (spread[s] + 1e-9) for s in log_z if spread[s] < math.inf}
+    if not weight:
+        return plain
+    means = [log_z[s].logsumexp(0) - math.log(len(log_z[s])) + math.log(w) for s, w in weight.items()]
+    precise = float(torch.stack(means).logsumexp(0)) - math.log(sum(weight.values()))
+    return precise if plain - precise <= TRUST else plain
+
+
 def best(score: Mapping[float, float], among: Sequence[float], count: int) -> list[float]:
-    """Return the strengths of the highest scores, the larger of equals first."""
-    return sorted(among, key=lambda s: (-round(score[s], 9), -s))[:count]
+    """Return the strengths of the highest scores, the best first; of those as good as another the larger one."""
+    left, found = sorted(among, reverse=True), list[float]()
+    for _ in range(count):
+        top = max(score[s] for s in left)
+        found.append(next(s for s in left if score[s] >= top - EQUAL))
+        left.remove(found[-1])
+    return found

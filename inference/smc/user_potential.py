@@ -111,7 +111,7 @@ class FunctionPotential(Potential):
         asked: dict[int, tuple[Any, bool]] = {}
         for row in rows.alive.nonzero()[:, 0].tolist():
             ended = bool(rows.ended[row])
-            if ended and self.is_twist:
+            if self.is_twist if ended else self._boundary is at_end:
                 continue
             prefix = rows.sequence(row) if self._tokens else rows.text(row)
             cut = len(prefix) if ended else self._cut(rows, row, prefix)

@@ -211,13 +211,13 @@ def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
     chain = tt.HMM.random(3, 4, seed=1, dtype=torch.float64)
     circuit = chain.unroll(3)
     for evidence in (
-        {0: [0, 1], 1: [2, 3]},
+        {0: {0, 1}, 1: {2, 3}},
         {0: torch.tensor([0.1, 1, 2, 3]), 2: torch.tensor([5.0, 0, 0, 1])},
-        {0: [0, 1], 1: torch.tensor([1e-50, 0, 0, 1e-60], dtype=torch.float64), 2: 3},
+        {0: {0, 1}, 1: torch.tensor([1e-50, 0, 0, 1e-60], dtype=torch.float64), 2: 3},
     ):
         conditioned = tt.inference.condition(circuit, evidence)
         torch.testing.assert_close(tt.partition(conditioned), tt.log_marginal(circuit, evidence)[0])
-    shared = tt.inference.condition(circuit, {0: [0, 1]})  # what no evidence changes is still one layer
+    shared = tt.inference.condition(circuit, {0: {0, 1}})  # what no evidence changes is still one layer
     emissions = [n for n in shared.nodes() if isinstance(shared.layer(n), Categorical)]
     assert len({id(shared.layer(n)) for n in emissions if shared.scope(n) != {0}}) == 1
 

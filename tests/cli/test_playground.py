@@ -13,7 +13,7 @@ import torch
 from counting import HANGS
 
 import tractile as tt
-from tractile.cli.playground.server import MOST_BYTES, PlaygroundServer
+from tractile.cli.playground.server import MOST_BYTES, PAGE, PlaygroundServer
 from tractile.cli.playground.session import Session
 from tractile.lm import CircuitLM
 
@@ -266,3 +266,33 @@ def test_the_page_works_in_a_browser(server, tmp_path):
         assert part in good
     assert re.search(r"The constraint allows \d+ of 1,024 tokens", good)
     assert re.search(r'<p id="error" role="alert">[^<]*position 0', page("?text=(&budget=6"))
+
+
+def test_a_text_is_explained(session, server):
+    session.open("regex", PATTERN, PROMPT, BUDGET)
+    found = session.explain(" a cow")
+    assert (found["accepted"], found["at"], found["before"], found["found"]) == (False, 4, " a c", "o")
+    assert "could stand there: 'at" in found["shown"]
+    assert session.explain(" a dog")["shown"] == "satisfies the constraint"
+    with pytest.raises(tt.errors.FormatError):
+        session.explain(3)
+    path, asked = (
+        urlsplit(server.url).path,
+        {"kind": "regex", "text": PATTERN, "prompt": PROMPT, "budget": BUDGET},
+    )
+    call(server, "POST", path + "open", json.dumps(asked))
+    answer, data = call(server, "POST", path + "explain", '{"text": " a cow"}')
+    assert answer.status == 200
+    assert json.loads(data) == found
+
+
+def test_every_example_of_the_page_fits_its_budget(parts):
+    """What the page offers can be opened as it stands."""
+    page = PAGE.read_text()
+    budget = int(re.search(r'id="budget"[^>]*value="(\d+)"', page)[1])
+    block = re.search(r"const EXAMPLES = \{(.*?)\n\};", page, re.DOTALL)[1]
+    examples = re.findall(r"(\w+): ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", block)
+    assert len(examples) == 7
+    for kind, text in examples:
+        written = text[1:-1].replace("\\n", "\n").replace("\\\\", "\\")
+        assert Session(*parts).open(kind, written, PROMPT, budget)["fewest"] <= budget

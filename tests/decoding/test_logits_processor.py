@@ -8,7 +8,7 @@ import pytest
 import torch
 from networks import llama
 from smc_reference import Fsa, as_automaton
-from transformers import LlamaForCausalLM
+from transformers import GenerationConfig, LlamaForCausalLM
 
 import tractile as tt
 
@@ -339,7 +339,9 @@ def test_rows_of_several_constraints_are_those_of_each_alone(hmm):
 def test_constraints_for_each_prompt_must_fit_together():
     first, other = as_automaton(FSA), as_automaton(OTHER)
     with pytest.raises(tt.errors.EvidenceError, match=r"a list of 2 .* 3 rows"):
-        tt.ConstraintLogitsProcessor([first, other])(torch.ones(3, 1, dtype=torch.long), torch.zeros(3, V))
+        tt.ConstraintLogitsProcessor([first, other], max_new_tokens=8)(
+            torch.ones(3, 1, dtype=torch.long), torch.zeros(3, V)
+        )
     with pytest.raises(tt.errors.EvidenceError, match=r"fa\[1\] must be an automaton"):
         tt.ConstraintLogitsProcessor([first, 3])
     with pytest.raises(tt.errors.EvidenceError, match="fa is empty"):
@@ -450,6 +452,79 @@ def test_errors():
         with pytest.raises(tt.errors.EvidenceError):
             tt.ConstraintLogitsProcessor(fa, HMM, **settings)
     with pytest.raises(tt.errors.EvidenceError, match="2 tokens, but"):
-        tt.ConstraintLogitsProcessor(fa, prefix=2)(torch.tensor([[1]]), torch.zeros(1, V))
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=7, prefix=2)(torch.tensor([[1]]), torch.zeros(1, V))
     with pytest.raises(tt.TractileError, match="end-of-sequence"):
         tt.ConstraintLogitsProcessor(as_automaton(Fsa(EDGES, 0, [3], V)), max_new_tokens=7)
+
+
+WORD = r"[ab]{6}( [ab]{6}){0,9}\."
+
+
+@pytest.mark.filterwarnings("ignore:Using the model-agnostic default:UserWarning")
+@pytest.mark.parametrize(
+    "settings", [{"max_new_tokens": 24}, {"max_length": 27}, {}, {"generation_config": 18}]
+)
+@pytest.mark.parametrize("decoding", [{"do_sample": True, "num_return_sequences": 10}, {"num_beams": 3}])
+def test_the_budget_is_that_of_generate(settings, decoding):
+    """Without a budget of its own the processor has the one of ``generate``, also its default of 20 tokens."""
+    model, tokenizer = tt.embedded.load_lm()
+    constraint = tt.constraints.regex(WORD)
+    prompt = tokenizer("I am", return_tensors="pt", return_token_type_ids=False)
+    processor = tt.ConstraintLogitsProcessor(constraint, tokenizer=tokenizer)
+    if "generation_config" in settings:
+        settings = {"generation_config": GenerationConfig(max_new_tokens=settings["generation_config"])}
+    torch.manual_seed(0)
+    ids = model.generate(
+        **prompt, **settings, **decoding, logits_processor=[processor], pad_token_id=tokenizer.eos_token_id
+    )
+    for row in ids[:, prompt.input_ids.shape[1] :]:
+        assert constraint.accepts(tokenizer.decode(row, skip_special_tokens=True))
+        assert tokenizer.eos_token_id in row
+
+
+def test_a_budget_that_generate_would_cut_is_refused(model):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=9)
+    with pytest.raises(
+        tt.errors.EvidenceError, match=r"max_new_tokens is 9, but generate ends after 8 tokens"
+    ):
+        generate(model, processor, max_new_tokens=8)
+    assert all(map(satisfied, generate(model, processor, max_new_tokens=9)))
+    listed = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=[4, 8, 5])
+    assert all(map(satisfied, generate(model, listed, max_new_tokens=12)))
+
+
+def test_one_processor_follows_the_budgets_of_several_calls(model):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA))
+    for budget in (4, 9, 3):
+        processor.reset()
+        assert all(map(satisfied, generate(model, processor, max_new_tokens=budget, do_sample=True)))
+    processor.reset()
+    with pytest.raises(tt.errors.BudgetTooSmall):
+        generate(model, processor, max_new_tokens=2)
+
+
+def test_an_assistant_has_the_budget_of_the_generate_that_it_helps(model):
+    found = generate(
+        model,
+        tt.ConstraintLogitsProcessor(as_automaton(FSA)),
+        PROMPTS[1:2],
+        max_new_tokens=9,
+        assistant_model=llama(V, initializer_range=0.4, bos_token_id=1, eos_token_id=EOS, pad_token_id=PAD),
+    )
+    assert all(map(satisfied, found))
+
+
+def test_outside_of_generate_a_budget_must_be_given():
+    with pytest.raises(tt.errors.EvidenceError, match="give max_new_tokens="):
+        tt.ConstraintLogitsProcessor(as_automaton(FSA))(torch.tensor([[1]]), torch.zeros(1, V))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("token", [3, 0])
+def test_logits_that_are_no_numbers_are_refused(value, token):
+    """Also those of a token that the constraint forbids: nothing is known of the others then."""
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=8)
+    logits = torch.zeros(3, V)
+    logits[1, token] = value
+    with pytest.raises(tt.errors.EvidenceError, match=r"NaN or \+∞ as a logit in row 1"):
+        processor(torch.ones(3, 1, dtype=torch.long), logits)

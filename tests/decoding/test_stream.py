@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 import tractile as tt
 from tractile.constraints import output_type
-from tractile.decoding.partial import complete_json, partial_value
+from tractile.decoding.partial import complete_json, growing_json, partial_value
 from tractile.errors import BudgetTooSmall, EvidenceError, NoParticleSurvived
 
 
@@ -181,3 +181,71 @@ def test_how_json_is_written_is_said_at_the_door():
         tt.generate(MODEL, TOKENIZER, PROMPT, Pet, ordre="any")
     with pytest.raises(tt.errors.UnsupportedConstraint, match="max_whitespace"):
         tt.generate(MODEL, TOKENIZER, PROMPT, Pet, max_whitespace=2)
+
+
+def test_what_is_wrong_with_a_stream_is_known_before_its_first_part():
+    async def ask(budget):
+        parts = await tt.decoding.stream_async(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=budget)
+        return [part async for part in parts][-1].value
+
+    with pytest.raises(BudgetTooSmall):
+        asyncio.run(ask(3))
+    assert isinstance(asyncio.run(ask(40)), Pet)
+
+
+@settings(max_examples=300)
+@given(value=VALUES, ascii_only=st.booleans(), data=st.data())
+def test_the_string_that_is_being_written_is_part_of_the_whole(value, ascii_only, data):
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    cut = data.draw(st.integers(0, len(text)))
+    found = growing_json(text[:cut])
+    if found is None:
+        return
+    unfinished, pointer = found
+    at, whole = unfinished, value
+    for step in pointer.split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        at, whole = (one[int(step)] if isinstance(one, list) else one[step] for one in (at, whole))
+    assert whole.startswith(at)
+    assert text.startswith(json.dumps(unfinished, ensure_ascii=ascii_only).rstrip('"}]'))
+
+
+def test_every_beginning_inside_a_string_value_is_growing():
+    text = '{"a": "x\\"y\\u00e9", "b": {"c": [1, "d", {"e/f": "g"}]}, "h": 2}'
+    spans = [('"x', "/a", 10), ('"d', "/b/c/1", 1), ('"g', "/b/c/2/e~1f", 1)]
+    expected = {
+        text.index(begin) + n: pointer for begin, pointer, length in spans for n in range(1, length + 2)
+    }
+    found = {n: growing_json(text[:n])[1] for n in range(len(text)) if growing_json(text[:n])}
+    assert found == expected
+    assert growing_json(text[:12]) == ({"a": 'x"y'}, "/a")
+
+
+def test_parts_show_strings_as_they_grow():
+    class Named(BaseModel):
+        name: Annotated[str, Field(pattern="^[A-Z][a-z]{6,12}$")]
+
+    parts = parts_of(Named, max_new_tokens=40)
+    grown = [part.unfinished["name"] for part in parts if part.growing == "/name"]
+    assert len(grown) > 1
+    assert all(parts[-1].value.name.startswith(one) for one in grown)
+    assert (parts[-1].growing, parts[-1].unfinished) == (None, None)
+
+
+def test_a_posterior_has_values():
+    more = {"max_new_tokens": 40, "samples": 2, "posterior": True, "seed": 1}
+    pets, post = tt.generate(MODEL, TOKENIZER, PROMPT, Pet, **more)
+    assert post.values == [Pet.model_validate_json(particle.text) for particle in post.accepted]
+    assert all(pet in post.values for pet in pets)
+    plain = tt.smc(MODEL, PROMPT, tt.constraints.regex(" a"), tokenizer=TOKENIZER, particles=2)
+    assert plain.values == [" a", " a"]
+    assert not plain.collapsed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_samples_of_particles_that_have_collapsed_are_warned_of(seed, caplog):
+    more = {"max_new_tokens": 40, "samples": 3, "posterior": True, "seed": seed}
+    _, post = tt.generate(MODEL, TOKENIZER, PROMPT, Pet, **more)
+    ancestors = {int(one) for one in post.lineage[:, 0]} if post.resampled else set(range(16))
+    assert post.collapsed == (len(ancestors) == 1)
+    assert ("16 particles go back to one" in caplog.text) == post.collapsed

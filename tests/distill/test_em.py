@@ -16,8 +16,7 @@ from tractile.distill.manifest import Manifest
 from tractile.distill.sharding import ShardedHMM
 from tractile.distill.train import drop_tokens, smooth
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference.engine import messages
-from tractile.inference.engine.contract import observe
+from tractile.inference.engine.filter import Filter
 from tractile.inference.queries.baum_welch import HMMCounts
 from tractile.inference.queries.evidence import as_evidence
 from tractile.inference.semirings.scaled_real import Real
@@ -53,8 +52,7 @@ def counts_by_autograd(hmm: tt.HMM, tokens: Tensor) -> HMMCounts:
     free = hmm.map(lambda weight: weight.detach().clone().requires_grad_())
     semiring, n = Real(), tokens.shape[1]
     evidence = as_evidence(tokens, dict.fromkeys(range(n), hmm.vocab_size))
-    *_, alpha = messages.forward(free, semiring, evidence, n - 1)
-    last = observe(semiring, free.inputs, alpha, tokens[:, -1])
+    *_, (_, last) = Filter(free, semiring).forward(evidence, range(n))
     total = semiring.log(semiring.reduce(last, [0])).sum()
     weights = [free.initial_probs, *free.transition.parameters(), free.emission_probs]
     gradients = torch.autograd.grad(total, weights, allow_unused=True)
@@ -293,7 +291,7 @@ def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> Non
 
 def test_bad_input() -> None:
     hmm = with_end_state(random_hmm(3, 3, "dense", 0), 2)
-    with pytest.raises(EvidenceError, match="sequence 1"):
+    with pytest.raises(EvidenceError, match="row 1"):
         expected_counts(hmm, torch.tensor([[0, 1], [2, 0]]))
     identity = tt.HMM(hmm.initial_probs, Identity(3), hmm.emission_probs)
     with pytest.raises(CircuitError, match="Identity"):

@@ -5,7 +5,6 @@ import torch
 
 import tractile as tt
 from tractile import distill
-from tractile.distill.em import posteriors
 
 
 def test_what_a_guide_is_worth() -> None:
@@ -33,22 +32,3 @@ def test_what_a_guide_is_worth() -> None:
     assert found["truth"].effective == pytest.approx(1)
     assert 1e-3 < found["mixed"].deviation < found["none"].deviation
     assert found["none"].effective < found["mixed"].effective < 1
-
-
-def test_posteriors_are_the_engines_marginals() -> None:
-    for form in ("dense", "monarch"):
-        hmm = tt.HMM.random(6, 4, form, seed=2, dtype=torch.float64)
-        tokens = torch.randint(4, (3, 5), generator=torch.Generator().manual_seed(0))
-        found = posteriors(hmm, tokens)
-        for t in range(5):  # p(z_t = h, x) with the emissions of all other states struck out at t
-            for h in range(6):
-                expected = torch.zeros(3, dtype=torch.float64)
-                for row, text in enumerate(tokens):
-                    message = hmm.initial_probs
-                    for i, token in enumerate(text.tolist()):
-                        message = message * hmm.emission_probs[:, token]
-                        if i == t:
-                            message = message * torch.nn.functional.one_hot(torch.tensor(h), 6)
-                        message = message @ hmm.transition.dense()
-                    expected[row] = message.sum()
-                torch.testing.assert_close(found[:, t, h], expected / tt.log_marginal(hmm, tokens).exp())

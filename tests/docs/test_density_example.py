@@ -50,22 +50,21 @@ def planted(n, seed, strength=0.85):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_planted_tree_is_found(example, seed):
+def test_a_planted_tree_is_found(seed):
     """Edges carry 0.6 nats and pairs two edges apart 0.3: with 3,000 rows the estimates are off by about 0.01."""
-    script, (graph, truth, data) = example("density_estimation"), planted(7, seed)
-    found = script.chow_liu_tree(data, 3)
+    graph, truth, data = planted(7, seed)
+    found = builders.chow_liu_tree(data, 3)
     assert {frozenset(e) for e in found.edges} == {frozenset(e) for e in graph.edges}
-    learned = script.chow_liu(data, 3)
+    learned = builders.chow_liu(data, 3)
     assert_log_close(tt.partition(learned), 0.0)
     gain = tt.log_marginal(learned, data).mean() - tt.log_marginal(truth, data).mean()
     assert 0 < gain < 0.02  # it fits its own data better, by about (parameters / 2 rows)
 
 
-def test_it_is_the_best_of_all_trees(example):
-    script = example("density_estimation")
+def test_it_is_the_best_of_all_trees():
     data = torch.randint(2, (60, 4), generator=torch.Generator().manual_seed(1))
     data[:, 2] = (data[:, 0] + (torch.rand(60, generator=torch.Generator().manual_seed(2)) < 0.2)) % 2
-    learned = tt.log_marginal(script.chow_liu(data, 2), data).sum()
+    learned = tt.log_marginal(builders.chow_liu(data, 2), data).sum()
     best = -math.inf
     for edges in itertools.combinations(itertools.combinations(range(4), 2), 3):
         graph = nx.Graph(edges)
@@ -85,19 +84,19 @@ def tree_log_likelihood(tree, data):
     return total
 
 
-def test_a_value_that_is_never_seen(example):
-    script, data = example("density_estimation"), torch.tensor([[0, 0], [0, 1], [2, 1]])  # no row has x_0 = 1
+def test_a_value_that_is_never_seen():
+    data = torch.tensor([[0, 0], [0, 1], [2, 1]])  # no row has x_0 = 1
     np.testing.assert_allclose(
-        table(script.chow_liu(data, 3)), [[1 / 3, 1 / 3, 0], [0, 0, 0], [0, 1 / 3, 0]], atol=1e-12
+        table(builders.chow_liu(data, 3)), [[1 / 3, 1 / 3, 0], [0, 0, 0], [0, 1 / 3, 0]], atol=1e-12
     )
-    smooth = table(script.chow_liu(data, 3, pseudocount=1.0))
+    smooth = table(builders.chow_liu(data, 3, pseudocount=1.0))
     assert (smooth > 0).all()
     assert smooth.sum() == pytest.approx(1)
 
 
-def test_latent_states_say_more_than_the_tree(example):
+def test_latent_states_say_more_than_the_tree():
     """Rows of a mixture of two opposite chains, which no single tree of the variables can be."""
-    script, flip = example("density_estimation"), torch.full((2, 2), 0.05, dtype=F64).fill_diagonal_(0.95)
+    flip = torch.full((2, 2), 0.05, dtype=F64).fill_diagonal_(0.95)
     graph, half = nx.path_graph(4, create_using=nx.DiGraph), torch.tensor([0.5, 0.5], dtype=F64)
     indicators = dict.fromkeys(graph, Indicator(2))
     chains = [
@@ -106,8 +105,8 @@ def test_latent_states_say_more_than_the_tree(example):
     ]
     truth = tt.circuits.mixture(half, chains)
     data = tt.sample(truth, 400, generator=torch.Generator().manual_seed(0))
-    tree = tt.log_marginal(script.chow_liu(data, 2), data).mean()
-    fit = tt.inference.em(script.hidden_tree(data, 2, 6, seed=1), data, epochs=60)
+    tree = tt.log_marginal(builders.chow_liu(data, 2), data).mean()
+    fit = tt.inference.em(builders.hidden_tree(data, 2, 6, seed=1), data, epochs=60)
     assert fit.log_likelihoods[-1] > tree + 0.03
 
 

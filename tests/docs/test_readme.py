@@ -24,7 +24,7 @@ def test_every_extra_is_described():
 def test_all_has_the_extras_for_users():
     inside = re.fullmatch(r"tractile\[(.*)\]", PROJECT["optional-dependencies"]["all"][0])[1].split(",")
     assert set(inside) == set(PROJECT["optional-dependencies"]) - {
-        "all", "vllm", "test", "docs", "lint", "peers",
+        "all", "examples", "vllm", "test", "docs", "lint", "peers",
     }  # fmt: skip
 
 

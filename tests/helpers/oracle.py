@@ -276,7 +276,7 @@ def chains(
 def evidence(draw, sizes, batch=None):
     """(evidence as the library takes it, the oracle's list of (batch, V) weights, one for each variable).
 
-    Every kind, mixed over variables: nothing, observed (with −1), one of a set (list or booleans), soft; and the
+    Every kind, mixed over variables: nothing, observed (with −1), one of a set (set or booleans), soft; and the
     whole as a tensor of token ids, a tensor of weights, a sequence or a mapping.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
@@ -303,9 +303,8 @@ def evidence(draw, sizes, batch=None):
             ids = rng.integers(-1, size, batch)
             item, w = torch.tensor(ids), onehot(ids, size)
         elif kind == "set":
-            item = sorted({int(rng.integers(size)) for _ in range(2)})
+            item = {int(rng.integers(size)) for _ in range(2)}
             w = np.array([[float(i in item) for i in range(size)]])
-            item = set(item) if rng.random() < 0.5 else item
         elif kind == "bool":
             w = (rng.random((batch, size)) < 0.7) * 1.0
             item = torch.tensor(w > 0)

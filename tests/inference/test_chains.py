@@ -245,7 +245,7 @@ def test_a_batch_of_no_rows_has_no_answers():
 
 
 def test_numpy_integers_are_evidence():
-    for some, same in ({0: np.int64(1)}, {0: 1}), ({0: [np.int32(1), np.uint8(0)]}, {0: [1, 0]}):
+    for some, same in ({0: np.int64(1)}, {0: 1}), ({0: {np.int32(1), np.uint8(0)}}, {0: {1, 0}}):
         assert tt.log_marginal(HMM, some, n=2) == tt.log_marginal(HMM, same, n=2)
 
 

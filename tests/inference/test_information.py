@@ -12,6 +12,7 @@ from scipy import stats
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, EvidenceError
+from tractile.inference import alpha_divergence, chi_squared, hellinger, power, renyi_divergence
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Sum
 
 
@@ -37,6 +38,58 @@ def test_deterministic_circuits(seed):
     assert tt.inference.kl_divergence(full, full).item() == pytest.approx(0, abs=1e-10)
     if (p == 0).any():
         assert tt.inference.kl_divergence(full, holes) == torch.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_powers_and_divergences(seed):
+    rng = np.random.default_rng(seed)
+    full, holes = markov(rng, zeros=0.0), markov(rng, zeros=0.3)
+    p, q = normalised(holes), normalised(full)
+    for a in (0.5, 2, -1.5, 0):
+        values = table(holes)
+        expected = np.where(values > 0, np.where(values > 0, values, 1) ** float(a), 0)
+        np.testing.assert_allclose(table(power(holes, a)), expected, rtol=1e-10, atol=1e-300)
+    for a in (0.3, 2.5):
+        overlap = (p**a * q ** (1 - a)).sum()
+        assert renyi_divergence(holes, full, a).item() == pytest.approx(np.log(overlap) / (a - 1), abs=1e-10)
+        assert alpha_divergence(holes, full, a).item() == pytest.approx(
+            (1 - overlap) / (a * (1 - a)), abs=1e-10
+        )
+    assert chi_squared(holes, full).item() == pytest.approx((p**2 / q).sum() - 1, abs=1e-10)
+    assert hellinger(holes, full).item() == pytest.approx(np.sqrt(1 - np.sqrt(p * q).sum()), abs=1e-7)
+    assert hellinger(full, full).item() == pytest.approx(0, abs=1e-6)
+    assert renyi_divergence(full, full, 3).item() == pytest.approx(0, abs=1e-10)
+    if (p == 0).any():
+        assert (
+            renyi_divergence(full, holes, 2)
+            == chi_squared(full, holes)
+            == alpha_divergence(full, holes, 2)
+            == torch.inf
+        )
+        assert renyi_divergence(full, holes, 0.5) < torch.inf
+
+
+def test_divergences_of_what_they_are_not_for():
+    hidden, fair = tt.HMM.random(2, 2), tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], vocab_size=2)
+    for a in (1, 0, -1, float("nan"), float("inf")):
+        with pytest.raises(CircuitError, match="α"):
+            renyi_divergence(fair, fair, a, n=2)
+    for pair, name in (((hidden, fair), "p"), ((fair, hidden), "q")):
+        with pytest.raises(CircuitError, match=f"{name} must be deterministic"):
+            hellinger(*pair, n=2)
+    with pytest.raises(CircuitError, match="power: the circuit must be deterministic"):
+        power(hidden.unroll(2), 2)
+    with pytest.raises(CircuitError, match="finite"):
+        power(fair.unroll(2), float("inf"))
+
+
+def test_divergences_have_derivatives():
+    def coins(x):
+        return builders.factorised([Categorical(torch.stack([1 - p, p])[None]) for p in x])
+
+    p, q = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in ([0.3, 0.8], [0.6, 0.4]))
+    for ask in (chi_squared, hellinger, lambda a, b: renyi_divergence(a, b, 0.5)):
+        assert torch.autograd.gradcheck(lambda x, y, ask=ask: ask(coins(x), coins(y)), (p, q))
 
 
 def test_entropies_of_chains():
@@ -175,3 +228,12 @@ def test_a_support_that_lacks_one_value_of_very_many():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, list(range(1, 10)), 1), (1, list(range(10)), 1)], 0, [1], 10)
     every = builders.factorised([Categorical(torch.full((1, 10), 0.1, dtype=torch.float64))] * 13)
     assert float(tt.inference.kl_divergence(every, every * fa.unroll(13))) == torch.inf
+
+
+def test_samples_of_a_sum_of_more_terms_than_torch_draws_from(monkeypatch):
+    monkeypatch.setattr("tractile.inference.queries.sample_mpe.MOST_TERMS", 2)
+    hmm = tt.HMM.random(3, 4, seed=0, dtype=torch.float64)
+    drawn = tt.sample(hmm, 20_000, n=2, generator=torch.Generator().manual_seed(0))
+    counts = torch.bincount(drawn[:, 0] * 4 + drawn[:, 1], minlength=16)
+    expected = tt.conditional(hmm, None, (0, 1), n=2)[0].exp().flatten()
+    assert stats.chisquare(counts, expected / expected.sum() * 20_000).pvalue > 1e-4

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import opt_einsum
 import pytest
 import torch
 from hypothesis import given, settings
@@ -146,12 +145,12 @@ def test_einsum_of_two(semiring, seed):
 @pytest.mark.parametrize("semiring", [Real, Log, Counting])
 @given(seed=st.integers(0, 2**31))
 @FEW
-def test_contraction_of_many_equals_opt_einsum(semiring, seed):
+def test_contraction_of_many_equals_numpys(semiring, seed):
     """Networks of tensors, identities and incidence matrices, contracted by the planned path."""
     rng, sr = np.random.default_rng(seed), semiring()
     sizes = rng.integers(1, 4, 6).tolist()
     operands, plain = [], []
-    for _ in range(int(rng.integers(1, 6))):
+    for _ in range(int(rng.integers(1, 10))):  # beyond the limit of the search, too
         if rng.random() < 0.7:
             labels = tuple(rng.permutation(6)[: rng.integers(1, 4)].tolist())
             a = random_array(rng, *(sizes[i] for i in labels))
@@ -173,7 +172,7 @@ def test_contraction_of_many_equals_opt_einsum(semiring, seed):
         elif rng.random() < 0.4:
             out += [i]
     out = tuple(out)
-    expected = opt_einsum.contract(*plain, list(out))
+    expected = np.einsum(*plain, list(out))
     check(sr, contract(sr, operands, out), np.asarray(expected))
 
 

@@ -98,7 +98,7 @@ def test_categorical_with_several_unit_axes():
     circuit.sum(Sum(Dense(torch.ones(1, 6, dtype=F64))), circuit.input(layer, 0))
     expected = weight.sum((0, 1)).log()
     assert_log_close(tt.log_marginal(circuit, torch.arange(4)[:, None]), expected)
-    assert_log_close(tt.log_marginal(circuit, {0: [1, 2]})[0], weight[..., 1:3].sum().log())
+    assert_log_close(tt.log_marginal(circuit, {0: {1, 2}})[0], weight[..., 1:3].sum().log())
     square = (
         Categorical(weight).times(Bernoulli(tensor(0.5))) if layer.vocab_size == 2 else layer.times(layer)
     )

@@ -157,9 +157,9 @@ def test_equal_prompts_are_read_once(name):
 @pytest.mark.skipif(not SHARES, reason="this transformers has no cache layers")
 def test_prompts_that_are_kept_are_not_read_again():
     model, read = llama(), []
-    forward = model.forward
-    model.forward = lambda **given: read.append(given["input_ids"].tolist()) or forward(**given)
-    model.forward.__signature__ = inspect.signature(forward)
+    model.register_forward_pre_hook(
+        lambda _, __, given: read.append(given["input_ids"].tolist()), with_kwargs=True
+    )
     lm = tt.TransformersLM(model, None, keep_prompts=2)
     lm.start([[3, 4], [5, 6, 7], [3, 4]])
     lm.select(torch.tensor([0, 0, 1]))
@@ -387,3 +387,30 @@ def test_sampling_a_transformers_model_against_enumeration(proposal):
 
 def words(length):
     return itertools.product((3, 4), repeat=length)
+
+
+def test_the_tokenizer_of_another_model_is_refused():
+    _, tokenizer = tt.embedded.load_lm()
+    size = len(tokenizer)
+    assert tt.TransformersLM(networks.llama(2 * size), tokenizer).vocab_size == size  # padded, if a lot
+    with pytest.raises(
+        tt.errors.VocabularyMismatch, match=r"2,049 outputs, the tokenizer 1,024 ids.*another model's"
+    ):
+        tt.TransformersLM(networks.llama(2 * size + 1), tokenizer)
+
+
+@pytest.mark.parametrize("prompt", [[3] * 20, [3] * 23])
+def test_a_budget_beyond_the_context_is_refused_before_the_model_is_called(prompt):
+    model = llama()
+    lm = tt.TransformersLM(model, None, eos_token_id=EOS)
+    room = 24 + 1 - len(prompt)  # the last token is not read
+    assert tt.smc(lm, prompt, None, particles=2, max_new_tokens=room).texts
+    model.register_forward_hook(lambda *_: pytest.fail("the model was called"))
+    with pytest.raises(tt.errors.ContextTooLong, match=f"give max_new_tokens={room} or less"):
+        tt.smc(
+            tt.TransformersLM(model, None, eos_token_id=EOS),
+            prompt,
+            None,
+            particles=2,
+            max_new_tokens=room + 1,
+        )

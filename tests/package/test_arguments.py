@@ -102,8 +102,8 @@ def test_token_ids_may_be_of_any_integer_type(dtype):
     x, lengths = torch.tensor([[1, 0, 1], [0, 1, 0]]), torch.tensor([3, 2])
     y = x.to(dtype)
     for ask in (
-        lambda x, n: HMM.log_prob(x),
-        lambda x, n: HMM.log_prob(x, n),
+        lambda x, n: tt.log_marginal(HMM, x),
+        lambda x, n: tt.log_marginal(HMM, x, lengths=n),
         lambda x, n: tt.log_marginal(HMM * ANY, x, lengths=n),
         lambda x, n: tt.log_marginal(HMM.unroll(3), x),
         lambda x, n: marginals(HMM, x)[1],

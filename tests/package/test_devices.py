@@ -19,7 +19,7 @@ def models():
         "hmm": hmm, "monarch": monarch, "automaton": fa, "product": hmm * fa, "unrolled": hmm.unroll(3),
         "unrolled automaton": fa.unroll(3), "unrolled product": (hmm * fa).unroll(3),
         "product of unrolled": monarch.unroll(3) * fa.unroll(3),
-        "conditioned": tt.inference.condition(hmm.unroll(3), {1: [0, 1], 2: 1}),
+        "conditioned": tt.inference.condition(hmm.unroll(3), {1: {0, 1}, 2: 1}),
         "marginalised": tt.circuits.marginalise(fa.unroll(3) * hmm.unroll(3), [1]),
     }  # fmt: skip
 
@@ -50,7 +50,7 @@ def test_a_query_stays_on_the_device_of_its_model(name, query):
     with FakeTensorMode(allow_non_fake_inputs=True), Sliced():
         there = model.map(lambda t: torch.empty(t.shape, dtype=t.dtype, device=CUDA))
         assert there.device == CUDA
-        for evidence in (None, {0: tokens}, {0: [0, 1]}, {0: soft}):
+        for evidence in (None, {0: tokens}, {0: {0, 1}}, {0: soft}):
             found = QUERIES[query](there, evidence, None if circuit else 3)
             assert found.device == CUDA, (name, query, evidence)
 

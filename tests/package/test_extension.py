@@ -321,7 +321,7 @@ def test_a_semiring_of_your_own():
     for evidence, left in (
         (None, weights),
         ({1: 1}, weights[:, :, 1]),
-        ({0: tensor(soft), 2: [0, 2]}, (weights * soft[:, None, None])[..., [0, 2]]),
+        ({0: tensor(soft), 2: {0, 2}}, (weights * soft[:, None, None])[..., [0, 2]]),
     ):
         p = left[left > 0] / left.sum()
         actual = tt.log_marginal(circuit(), evidence, semiring=page.PathEntropy())

@@ -9,6 +9,7 @@ import torch
 from counting import HANGS
 
 import tractile as tt
+import tractile.distill
 from tractile.inference import threads
 from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.smc import LookaheadProposal, importance_sampling
@@ -101,9 +102,25 @@ def test_larger_models_and_hmms_keep_the_threads(network, monkeypatch):
 
 
 def test_a_potential_of_the_user_keeps_the_threads(network):
-    seen = set()
-    ask(network, potential=lambda text: seen.add(torch.get_num_threads()) or 1.0)
-    assert seen == {2}
+    """The model has one thread meanwhile."""
+    for sampler in (tt.smc, tt.inference.smc.importance_sampling):
+        seen, lm = set(), tt.TransformersLM(network, None, eos_token_id=0)
+        with threads_of(network) as used:
+            sampler(
+                lm, [1], FA, particles=2, max_new_tokens=4,
+                potential=lambda text: seen.add(torch.get_num_threads()) or 1.0,  # noqa: B023
+            )  # fmt: skip
+        assert seen == {2}
+        assert used == {1}
+
+
+def test_chains_moves_and_corpora_of_small_models_use_one_thread(network, tmp_path):
+    lm = tt.TransformersLM(network, None, eos_token_id=0)
+    with threads_of(network) as seen:
+        tt.inference.smc.mcmc(lm, [1], FA, samples=2, chains=2, burn_in=1, max_new_tokens=4)
+        tt.inference.smc.resample_move(lm, [1], FA, particles=2, max_new_tokens=4)
+        tt.distill.sample(lm, tmp_path / "corpus", 4, 3, [[1]])
+    assert seen == {1}
 
 
 def test_the_number_is_restored_after_an_error_and_never_raised(network):

@@ -20,13 +20,13 @@ from torch import Tensor
 from tractile.circuits.hmm import HMM
 from tractile.circuits.io.file_format import VOCABULARY
 from tractile.distill.corpus import Corpus
-from tractile.distill.em import posteriors
 from tractile.distill.evaluate import check
 from tractile.distill.latent import hidden_states
 from tractile.distill.progress import progress
 from tractile.distill.tensor_file import read_tensors, write_tensors
 from tractile.errors import FormatError, ShapeError
 from tractile.fingerprints import check_same
+from tractile.inference import smooth
 from tractile.lm.base import LanguageModel, Prompt
 
 from .copying import check_tokenizer
@@ -93,7 +93,7 @@ class ContextHead:
                     begun = torch.cat([torch.ones_like(tokens[:, :1]), tokens[:, :-1] != eos], 1).bool()
                     with torch.no_grad():
                         states = _read(model, tokenizer, part, batch_size) if kept is None else kept[rows]
-                        points, target = states[begun].float(), posteriors(hmm, tokens)[begun].float()
+                        points, target = states[begun].float(), smooth(hmm, tokens).exp()[begun].float()
                     guess = (points @ weight.T + bias).log_softmax(1)
                     loss = -(target * guess).sum(1).mean()
                     optimiser.zero_grad()

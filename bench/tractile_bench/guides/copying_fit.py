@@ -11,12 +11,12 @@ from torch import Tensor
 
 from tractile.circuits.hmm import HMM
 from tractile.distill.corpus import Corpus
-from tractile.distill.em import state_marginals
 from tractile.distill.evaluate import check
 from tractile.distill.latent import has_end_state
 from tractile.distill.progress import progress
 from tractile.distill.train import smooth
 from tractile.errors import ShapeError
+from tractile.inference.queries import states
 from tractile.layers import Dense
 
 from .copying import Copying, Places, joined, places_of, tokens_of
@@ -61,7 +61,7 @@ def fit_copying(
     if min(epochs, batch_size) < 1 or recent < 0 or not rate > 0:
         raise ShapeError("fit_copying: epochs, batch_size and rate must be positive, recent not negative")
     eos, end = corpus.manifest.eos_token_id, has_end_state(hmm, corpus.manifest.eos_token_id)
-    usage = state_marginals(hmm, corpus.manifest.max_new_tokens).sum(0).float()
+    usage = states.smooth(hmm, n=corpus.manifest.max_new_tokens)[0].exp().sum(0).float()
     usage[len(usage) - 1 :] *= not end
     begun = Copying(
         hmm,

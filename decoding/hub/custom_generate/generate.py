@@ -22,7 +22,7 @@ def generate(
     inputs: Tensor | None = None,
     input_ids: Tensor | None = None,
     attention_mask: Tensor | None = None,
-    max_new_tokens: int = 64,
+    max_new_tokens: int | None = None,
     num_return_sequences: int = 1,
     logits_processor: Any = None,
     **settings: Any,
@@ -35,6 +35,7 @@ def generate(
         hmm: an HMM or its folder, which guides the texts (P-GCD).
         method: "logits": any decoding of ``model.generate``, its logits constrained; "smc": draws from p_lm(x | constraint).
         particles, seed: used by "smc" only.
+        max_new_tokens: the budget; by default that of a generation_config in ``settings``, else 64.
 
     Returns what ``model.generate`` does; with "smc" the prompts and draws, (batch · num_return_sequences, length).
     Raises ``tractile.errors.EvidenceError`` for another method, and what the processor and ``tractile.smc`` raise.
@@ -45,6 +46,8 @@ def generate(
             f"custom_generate: give prompts, and the method 'logits' or 'smc', not {method!r}"
         )
     given = {key: value for key, value in settings.items() if value is not None}
+    if max_new_tokens is None:
+        max_new_tokens = getattr(given.get("generation_config"), "max_new_tokens", None) or 64
     if method == "logits":
         processor = tt.ConstraintLogitsProcessor(constraint, hmm, max_new_tokens, tokenizer=tokenizer)
         return model.generate(

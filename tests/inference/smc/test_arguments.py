@@ -217,7 +217,7 @@ def test_a_budget_of_another_type_is_named(compiled, budget):
         lambda: tt.decoding.speculative(LM, P, CAT, hmm, **given),
         lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2, **given),
         lambda: sampling.importance_sampling(LM, P, CAT, "gcd", **given),
-        lambda: tt.ConstraintLogitsProcessor(compiled, **given),
+        lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[budget]),
         lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[4, budget]),
     ):
         with pytest.raises(
@@ -247,17 +247,17 @@ def test_an_hmm_of_arrays_and_lists():
     assert mixed.initial_probs.dtype == mixed.emission_probs.dtype == torch.float64
     for other in (arrays, mixed):
         rows = [[0, 1], [1, 1]]
-        expected = hmm.log_prob(torch.tensor(rows))
+        expected = tt.log_marginal(hmm, torch.tensor(rows))
         for form in (list, np.array, torch.tensor):
-            torch.testing.assert_close(other.log_prob(form(rows)), expected, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(tt.log_marginal(other, form(rows)), expected, rtol=1e-5, atol=1e-6)
     arrays.emission_probs[0, 0] = 9  # the arrays are not the HMM's own
     for wrong in ("a", None, [[1], [1, 2]]):
         with pytest.raises(
             tt.errors.ShapeError, match="initial must be a tensor, an array or a list of numbers"
         ):
             tt.HMM(wrong, transition, emission)
-    with pytest.raises(tt.errors.ShapeError, match="tokens are rows of equal length"):
-        hmm.log_prob([[0], [0, 1]])
+    with pytest.raises(tt.errors.EvidenceError, match="rows of equal length"):
+        tt.log_marginal(hmm, [[0], [0, 1]])
 
 
 def test_padded_vocabularies_have_automata_of_their_own():

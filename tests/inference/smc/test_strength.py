@@ -63,20 +63,40 @@ def test_unbiased_with_the_pilot_counted(case, hmm):
         assert bool((z.abs() < LIMIT).all()), z
 
 
-def test_the_second_request_has_no_pilot_whatever_its_prompt():
+def test_an_equal_request_has_no_pilot():
     lm, fsa = Counted(), CASES["ended"][1]
     first = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N)
     piloted, lm.rows = lm.rows, []
     assert len(piloted) <= 2 * N
     assert max(piloted) <= 2 * 4 * len(STRENGTHS)
-    again = tt.smc(lm, [0], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, seed=5)
+    again = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, seed=5)
     assert len(lm.rows) <= N  # an equal automaton, not the same
     assert again.strength == first.strength
     assert again.calibration is first.calibration
     lm.rows = []
-    other = tt.smc(lm, [0], as_automaton(fsa), hmm=WRONG, particles=4, max_new_tokens=N)
+    other = tt.smc(lm, [], as_automaton(fsa), hmm=WRONG, particles=4, max_new_tokens=N)
     assert len(lm.rows) > N
     assert other.calibration is not first.calibration
+
+
+def test_a_run_is_a_function_of_its_arguments():
+    """Whatever was sampled before under the same constraint."""
+    fa, settings = (
+        as_automaton(CASES["ended"][1]),
+        {"hmm": WRONG, "particles": 4, "max_new_tokens": N, "seed": 3},
+    )
+    fresh = [tt.smc(Counted(), prompt, fa, **settings).to_dict() for prompt in ([], [0], [1, 1])]
+    lm = Counted()
+    for prompt, expected in zip(([1, 1], [0], []), reversed(fresh), strict=True):
+        assert tt.smc(lm, prompt, fa, **settings).to_dict() == expected
+
+
+def test_few_strengths_are_kept(monkeypatch):
+    monkeypatch.setattr(calibration, "KEPT", 2)
+    lm, fa = Counted(), as_automaton(CASES["ended"][1])
+    for prompt in ([], [0], [1]):
+        tt.smc(lm, prompt, fa, hmm=HMM, particles=4, max_new_tokens=N)
+    assert len(calibration._kept[lm]) == 2
 
 
 def test_a_strength_is_shared_by_a_class_of_requests():
@@ -192,6 +212,26 @@ def test_it_is_found_where_the_answer_is_known():
     assert post.log_evidence == pytest.approx(tt.smc(lm, [], fa, "pgcd", own, 4, 12, 9).log_evidence, abs=0.5)
 
 
+def test_a_perfect_guide_is_kept():
+    """31 random HMMs that are language model and guide at once: no weight varies with strength 1, whatever luck others had."""
+    for seed in range(31):
+        rng = torch.Generator().manual_seed(seed)
+        sharp = 1.0 + seed % 3
+
+        def rows(*shape, rng=rng, sharp=sharp):
+            return (sharp * torch.randn(*shape, generator=rng, dtype=torch.float64)).softmax(-1)
+
+        own = tt.HMM(rows(3), rows(3, 3), rows(3, 5))
+        edges = [
+            (s, [v for v in range(5) if (v + seed) % 3 == r], (s + 1 + r * seed) % 4)
+            for s in range(4)
+            for r in range(2)
+        ]
+        fa = tt.Automaton.from_edges(edges, 0, [3], 5)
+        post = tt.smc(tt.CircuitLM(own), [], fa, hmm=own, particles=4, max_new_tokens=7)
+        assert post.strength == 1.0, seed
+
+
 def test_a_guide_that_believes_the_opposite_is_not_followed(caplog):
     """The model nearly always satisfies the constraint after token 0, nearly never after 1; the HMM has it the other way."""
     often, seldom = [0.033, 0.033, 0.9, 0.034], [0.333333, 0.333333, 1e-6, 0.333333]
@@ -212,13 +252,20 @@ def test_a_guide_that_believes_the_opposite_is_not_followed(caplog):
     assert post.token_ids == plain.token_ids
 
 
+def runs(log_z):
+    """Runs of one particle each, by strength."""
+    return {s: [torch.tensor([v], dtype=torch.float64) for v in values] for s, values in log_z.items()}
+
+
 def test_what_the_pilot_says_is_judged_with_its_neighbours_and_deaths_count():
     strength = sampling.Strength()
-    strength.settle([{0.0: [-9.0], 0.2: [-math.inf], 0.4: [-5.0], 0.7: [-4.0], 1.0: [-4.1]}])
+    strength.settle([runs({0.0: [-9.0], 0.2: [-math.inf], 0.4: [-5.0], 0.7: [-4.0], 1.0: [-4.1]})])
     assert strength.value == 1.0
     assert strength.log_evidence[0.2] == -19.0
     strength = sampling.Strength()
-    strength.settle([{0.0: [-3.0, -3.0], 0.2: [-3.1, -3.1], 0.4: [-9, -9], 0.7: [-9, -9], 1.0: [-2.9, -20]}])
+    strength.settle(
+        [runs({0.0: [-3.0, -3.0], 0.2: [-3.1, -3.1], 0.4: [-9, -9], 0.7: [-9, -9], 1.0: [-2.9, -20]})]
+    )
     assert strength.value == 0.0
     assert strength.guide_hurts
 
@@ -242,7 +289,7 @@ def test_rounds_keep_the_best_strengths_and_judge_each_by_itself():
         found = [
             0.0 if strengths.index(s) == i else values[s] for i, s in enumerate(strengths)
         ]  # one is lucky
-        return iter([SimpleNamespace(log_evidence=v) for v in found])
+        return iter([SimpleNamespace(log_weights=torch.tensor([v], dtype=torch.float64)) for v in found])
 
     left = []
     for turn in range(3):
@@ -264,7 +311,7 @@ def test_a_posterior_says_what_its_guide_did():
     assert "Guide:" not in tt.smc(lm, [], as_automaton(fsa), "gcd", None, 4, N, trace=True).to_html()
     hurts = sampling.Strength()
     assert str(hurts) == "Strength()"
-    hurts.settle([{0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-12.0]}])
+    hurts.settle([runs({0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-12.0]})])
     assert str(hurts).startswith("the HMM is no guide here")
     assert "-12.0 with strength 1" in str(hurts)
 

@@ -1,0 +1,132 @@
+"""Why a text satisfies a constraint or does not: where it stops, and what could stand there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import EmptyLanguage
+from .engine.bytes import Bytes
+from .engine.tokens import NO_STATE
+from .json.place import place
+from .output_type import output_type
+
+SHOWN = 12  # continuations in a printed explanation
+LONGEST = 40  # bytes of a continuation that is shown
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A text under a constraint, read byte by byte.
+
+    ``accepted``: whether it satisfies the constraint. ``at``: the number of bytes that some accepted text begins with; the next
+    byte is the first that no such text has, or the text ends too soon. ``before``: the text up to there; ``found``: the character
+    there, empty at the end of the text. ``could``: what may stand there instead, each as far as there is no choice; a range as
+    "a–z". ``may_end``: whether the text may end there. ``completion``: a shortest end of the text from there. ``path``: the place
+    in a JSON text as a JSON pointer ("/pets/0/age"), None for other texts.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> print(tt.explain(tt.constraints.regex("(cat|dog)s?"), "cap"))
+    stops at byte 2: 'ca' goes on with 'p'
+    could stand there: 't'
+    a shortest end: 't'
+    """
+
+    accepted: bool
+    at: int
+    before: str
+    found: str
+    could: tuple[str, ...]
+    may_end: bool
+    completion: str
+    path: str | None
+
+    def __str__(self) -> str:
+        if self.accepted:
+            return "satisfies the constraint"
+        where = "" if self.path is None else f" (in JSON at {self.path or '/'})"
+        tail = self.before[-LONGEST:]
+        shown = repr(tail if tail == self.before else f"…{tail}")
+        met = f"goes on with {self.found!r}" if self.found else "ends too soon"
+        lines = [f"stops at byte {self.at}{where}: {shown} {met}"]
+        could = [repr(one) for one in self.could[:SHOWN]] + ["…"] * (len(self.could) > SHOWN)
+        could += ["the end"] * self.may_end
+        lines.append(f"could stand there: {', '.join(could)}")
+        if not self.may_end:
+            lines.append(f"a shortest end: {self.completion!r}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON values."""
+        return {**vars(self), "could": list(self.could)}
+
+
+def explain(constraint: Any, text: str | bytes) -> Explanation:
+    """Explain where a text stops to satisfy a constraint, and what could stand there.
+
+    ``constraint``: a constraint, or any output of :func:`tractile.generate`. Validators of Python are not asked. Raises
+    :class:`EmptyLanguage` if nothing satisfies the constraint, and what :func:`.output_type` raises.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> why = tt.explain({"type": "object", "properties": {"age": {"type": "integer"}}}, '{"age": "3"}')
+    >>> why.at, why.found, why.path
+    (8, '"', '/age')
+    """
+    wanted = output_type(constraint).constraint
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    states = wanted.byte_states
+    state, at = states.start, 0
+    if state == NO_STATE:
+        raise EmptyLanguage("explain: nothing satisfies the constraint")
+    for byte in data:
+        after = states.step(state, byte) if byte in states.allowed(state) else NO_STATE
+        if after == NO_STATE:
+            break
+        state, at = after, at + 1
+    while (
+        at and data[at : at + 1] and 0x80 <= data[at] < 0xC0
+    ):  # inside a character: go back to its first byte
+        at -= 1
+    if at < len(data):
+        state = states.start
+        for byte in data[:at]:
+            state = states.step(state, byte)
+    before = data[:at].decode(errors="replace")
+    return Explanation(
+        accepted=at == len(data) and states.accepting(state),
+        at=at,
+        before=before,
+        found=data[at:].decode(errors="replace")[:1],
+        could=continuations(states, state),
+        may_end=states.accepting(state),
+        completion=states.completion(state).decode(errors="replace"),
+        path=place(before),
+    )
+
+
+def continuations(states: Bytes, state: int) -> tuple[str, ...]:
+    """Return what may follow in a state: texts as far as there is no choice, and ranges of characters."""
+    found: list[str] = []
+    for low, high, after in states.moves(state):
+        if low >= 0x80:
+            found += [] if "other characters" in found else ["other characters"]
+        elif low == high:
+            found.append(_forced(states, bytes([low]), after))
+        else:
+            found.append(f"{chr(low)}–{chr(high)}")
+    return tuple(found)
+
+
+def _forced(states: Bytes, text: bytes, state: int) -> str:
+    """Go on with a text while one byte alone may follow."""
+    while len(text) < LONGEST and not states.accepting(state):
+        allowed = states.allowed(state)
+        if len(allowed) != 1:
+            break
+        text += bytes(allowed)
+        state = states.step(state, text[-1])
+    return text.decode(errors="ignore")

@@ -1,0 +1,183 @@
+// Which bytes may come after the texts of a node: FOLLOW of the theory of parsing (Aho, Sethi, Ullman 1986, section 4.4), over all places
+// where the nodes that were given use it. Most places in a token at which a name may end go on with letters only, which nothing that
+// comes after it begins with: they need not be followed.
+#pragma once
+
+#include "program.h"
+
+namespace tractile {
+
+struct ByteSet {
+  u64 bits[4] = {0, 0, 0, 0};
+  bool has(u8 byte) const { return bits[byte / 64] >> byte % 64 & 1; }
+  void put(int low, int high) {
+    for (int byte = low; byte <= high; ++byte) bits[byte / 64] |= 1ull << byte % 64;
+  }
+  bool put(const ByteSet& others) {  // whether it grew
+    bool grown = false;
+    for (int w = 0; w < 4; ++w) grown |= (others.bits[w] & ~bits[w]) != 0, bits[w] |= others.bits[w];
+    return grown;
+  }
+};
+
+// Sets of bytes, each kept once and numbered: 0 is the empty one, 1 that of all bytes.
+class ByteSets {
+ public:
+  ByteSets() {
+    number(ByteSet());
+    ByteSet all;
+    all.put(0, 255);
+    number(all);
+  }
+
+  i32 number(const ByteSet& set) {
+    std::vector<i32> words;
+    for (u64 word : set.bits) words.push_back(i32(u32(word))), words.push_back(i32(word >> 32));
+    const i32 found = lists_.number(words);
+    if (found == i32(sets_.size())) sets_.push_back(set);
+    return found;
+  }
+
+  static constexpr i32 all() { return 1; }
+  const ByteSet& operator[](i32 number) const { return sets_[number]; }
+  size_t bytes() const { return lists_.bytes() + sets_.size() * sizeof(ByteSet); }
+
+ private:
+  Lists lists_;
+  Stable<ByteSet> sets_;
+};
+
+class Follow {
+ public:
+  Follow(const Stable<Table>& tables, const Stable<Node>& nodes) : tables_(tables), nodes_(nodes) {}
+
+  static constexpr i32 ANY = ByteSets::all();  // of nodes that no other uses
+
+  // The number of the set of bytes that may follow a node now; nodes that are added later may let it grow.
+  i32 of(i32 node) {
+    update();
+    About& about = all_[node];
+    if (about.callers.empty()) return ANY;
+    if (about.number == NONE) about.number = sets_.number(about.after);
+    return about.number;
+  }
+
+  const ByteSet& bytes_of(i32 number) const { return sets_[number]; }
+  size_t bytes() const { return all_.size() * sizeof(About) + sets_.bytes(); }
+
+ private:
+  struct About {
+    ByteSet first, after;  // the bytes that its texts begin with, and those that may follow
+    bool nothing = false;  // whether the empty text is one of its
+    i32 number = NONE;     // of `after`; NONE: not yet
+    std::vector<i32> callers;
+  };
+
+  // Take in the nodes that were added since, and rules that were defined.
+  void update() {
+    if (all_.size() == nodes_.size() && undefined_.empty()) return;
+    std::vector<i32> added, given;
+    given.swap(undefined_);
+    for (i32 node = i32(all_.size()); node < i32(nodes_.size()); ++node) given.push_back(node);
+    while (all_.size() < nodes_.size()) all_.emplace_back();
+    for (i32 node : given) add(node, added);
+    std::vector<i32> todo = added, spread = added;
+    while (!todo.empty()) {
+      const i32 node = todo.back();
+      todo.pop_back();
+      if (!begin(node)) continue;
+      todo.insert(todo.end(), all_[node].callers.begin(), all_[node].callers.end());
+      spread.insert(spread.end(), all_[node].callers.begin(), all_[node].callers.end());
+    }
+    for (todo.swap(spread); !todo.empty();) {
+      const i32 node = todo.back();
+      todo.pop_back();
+      give(node, todo);
+    }
+  }
+
+  void add(i32 node, std::vector<i32>& added) {
+    const Node& n = nodes_[node];
+    if (n.kind == RULE && n.parts.empty()) return undefined_.push_back(node);
+    added.push_back(node);
+    for (i32 part : n.parts)
+      if (all_[part].callers.empty() || all_[part].callers.back() != node) all_[part].callers.push_back(node);
+  }
+
+  void begin_of(i32 table, ByteSet& bytes) const {
+    const Table& t = tables_[table];
+    for (size_t i = t.begin[0]; i < t.begin[1]; ++i) bytes.put(t.moves[i].low, t.moves[i].high);
+  }
+
+  // Work out the beginnings of a node from those of its parts; whether they grew.
+  bool begin(i32 node) {
+    const Node& n = nodes_[node];
+    About& about = all_[node];
+    ByteSet first;
+    bool nothing = true;
+    auto in_turn = [&](i32 part) {
+      if (nothing) first.put(all_[part].first), nothing = all_[part].nothing;
+    };
+    if (n.kind == LEX || n.kind == COUNT) {
+      begin_of(n.tables[0], first);
+      nothing = tables_[n.tables[0]].label[0] >= 0;
+    } else if (n.kind == BAG) {
+      begin_of(n.tables[0], first);
+      nothing = n.low <= 0;
+    } else if (n.kind == SEQ) {
+      for (i32 part : n.parts) in_turn(part);
+    } else if (n.kind == REPEAT) {
+      in_turn(n.parts[0]);
+      in_turn(n.parts[1]);
+      nothing = nothing || n.low <= 0 || all_[n.parts[0]].nothing;
+    } else {
+      nothing = false;
+      for (i32 part : n.parts) first.put(all_[part].first), nothing = nothing || all_[part].nothing;
+    }
+    const bool grown = nothing && !about.nothing;
+    about.nothing = about.nothing || nothing;
+    return about.first.put(first) || grown;
+  }
+
+  // Let the parts of a node know what follows them in it; those for which this is more are put into `todo`.
+  void give(i32 node, std::vector<i32>& todo) {
+    const Node& n = nodes_[node];
+    auto follows = [&](i32 part, const ByteSet& bytes) {
+      if (!all_[part].after.put(bytes)) return;
+      all_[part].number = NONE;
+      todo.push_back(part);
+    };
+    ByteSet after = all_[node].after;
+    if (n.kind == SEQ) {
+      for (size_t i = n.parts.size(); i-- > 0;) {
+        follows(n.parts[i], after);
+        if (!all_[n.parts[i]].nothing) after = ByteSet();
+        after.put(all_[n.parts[i]].first);
+      }
+      return;
+    }
+    if (n.kind == REPEAT) {
+      const About &item = all_[n.parts[0]], &between = all_[n.parts[1]];
+      ByteSet next = item.first;
+      if (item.nothing) next.put(between.first);
+      next.put(after);
+      follows(n.parts[1], next);
+      if (n.high != 1) {  // more than one item
+        after.put(between.first);
+        if (between.nothing) after.put(item.first);
+      }
+      return follows(n.parts[0], after);
+    }
+    if (n.kind == BAG)
+      for (i32 table : n.tables) begin_of(table, after);
+    for (i32 part : n.parts) follows(part, after);
+  }
+
+  const Stable<Table>& tables_;
+  const Stable<Node>& nodes_;
+  Stable<About> all_;  // by node
+  std::vector<i32> undefined_;  // rules
+  ByteSets sets_;
+};
+
+}  // namespace tractile

@@ -1,0 +1,391 @@
+"""One model for many callers: their requests are one batch, into which each comes and from which it goes.
+
+A request has a thread, but one runs at a time: the engine's own thread evaluates the model for all of them, then lets each take
+its step in turn. What comes before the first step of a request (reading its output, compiling its constraint) runs beside them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import Future
+from threading import Condition, Lock, Thread
+from types import TracebackType
+from typing import Any, Self, final
+from weakref import finalize
+
+import torch
+
+from ..argument_checks import whole
+from ..errors import EngineBusy, EngineClosed, EvidenceError, TimeLimitPassed
+from ..inference.smc.arguments import a_language_model
+from ..inference.threads import one_thread
+from ..lm.transformers import TransformersLM
+from .generate import generate
+from .seats import Batch, Seat
+from .stream import Part
+
+SWEEP = 0.05  # seconds between looks at the time limits of requests that wait
+
+
+class Stopped(BaseException):
+    """Raised in a request that was cancelled; it unwinds the sampler."""
+
+
+@final
+class Request:
+    """A request: what it asks, until when, and the future of what it gives next."""
+
+    def __init__(self, ask: Callable[[Seat, Request], None], time_limit: float | None) -> None:
+        self.ask, self.time_limit = ask, time_limit
+        self.deadline = None if time_limit is None else time.monotonic() + time_limit
+        self.answer: Future[Any] = Future()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Stop the request before its next step."""
+        self._cancelled = True
+        self.answer.cancel()
+
+    def check(self) -> None:
+        """Raise :class:`Stopped` if the request was cancelled, :class:`TimeLimitPassed` if it has no time left."""
+        if self._cancelled or self.answer.cancelled():
+            raise Stopped
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            assert self.time_limit is not None
+            raise TimeLimitPassed(self.time_limit)
+
+    def give(self, value: Any, following: Future[Any] | None = None) -> None:
+        """Give a value to the caller, who is given a ``following`` one later."""
+        if not self.answer.set_running_or_notify_cancel():
+            raise Stopped
+        answer, self.answer = self.answer, following or self.answer
+        answer.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        """Give the caller an error."""
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
+
+
+@final
+class Stream:
+    """The parts of a text as they come: an asynchronous iterator, and an iterator for threads.
+
+    ``await`` it to learn what is wrong with the request before its first part; the value is the stream itself. A stream that is
+    closed, or dropped, stops its request.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> with tt.Engine(*tt.embedded.load_lm()) as engine:
+    ...     stream = engine.stream("It is a", tt.constraints.any_of(" cat", " dog"), max_new_tokens=6)
+    ...     text = "".join(part.new for part in stream)
+    >>> text in (" cat", " dog")
+    True
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request, self._next, self._ready = request, request.answer, False
+        self._drop = finalize(self, request.cancel)
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._prepared().__await__()
+
+    def __aiter__(self) -> AsyncIterator[Part]:
+        return self
+
+    async def __anext__(self) -> Part:
+        await self._prepared()
+        part = self._taken(await asyncio.wrap_future(self._next))
+        if part is None:
+            raise StopAsyncIteration
+        return part
+
+    def __iter__(self) -> Iterator[Part]:
+        return self
+
+    def __next__(self) -> Part:
+        if not self._ready:
+            self._taken(self._next.result())
+        part = self._taken(self._next.result())
+        if part is None:
+            raise StopIteration
+        return part
+
+    def close(self) -> None:
+        """Stop the request."""
+        self._drop()
+
+    async def aclose(self) -> None:
+        """Stop the request."""
+        self.close()
+
+    async def _prepared(self) -> Self:
+        if not self._ready:
+            self._taken(await asyncio.wrap_future(self._next))
+        return self
+
+    def _taken(self, given: tuple[Part | None, Future[Any]]) -> Part | None:
+        (part, self._next), self._ready = given, True
+        return part
+
+
+@final
+class Engine:
+    """One model that many callers ask at once; :func:`tractile.generate` has what they may ask.
+
+    Parameters
+    ----------
+    model, tokenizer
+        A causal language model of transformers and its tokenizer; or a :class:`.TransformersLM`, and None.
+    batch
+        The most requests that are in the batch at the same time; each has as many rows as it has particles.
+    queue
+        The most requests that wait for a place; first come, first served.
+    time_limit
+        The seconds that a request may take by default, its time in the queue included; None: no limit.
+
+    All requests in the batch are given a token in each round, whatever they ask. Use it in a ``with`` block (or ``async with``):
+    at its end the requests that are there are done, and no new ones taken; after an error they are stopped. Python functions that
+    a request brings (validators, potentials) run between rounds: while one waits, all do.
+
+    The values are those of :func:`tractile.generate`, up to the last digits of the model's logits, which depend on the batch.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> import tractile as tt
+    >>> word = tt.constraints.any_of(" cat", " dog")
+    >>> async def both(engine):
+    ...     ask = lambda prompt: engine.generate(prompt, word, max_new_tokens=6, time_limit=60)
+    ...     return await asyncio.gather(ask("It barks. It is a"), ask("It mews. It is a"))
+    >>> with tt.Engine(*tt.embedded.load_lm()) as engine:
+    ...     found = asyncio.run(both(engine))
+    >>> set(found) <= {" cat", " dog"}
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        batch: int = 16,
+        queue: int = 256,
+        time_limit: float | None = None,
+    ) -> None:
+        if isinstance(model, torch.nn.Module) and tokenizer is not None:
+            model = TransformersLM(
+                model, tokenizer, share_prompts=False
+            )  # rows of few particles share little
+        lm = a_language_model(model, tokenizer, "Engine")
+        if not isinstance(lm, TransformersLM):
+            raise EvidenceError(
+                f"Engine: a {type(lm).__name__} has no batch that rows can join; give a model of transformers and its tokenizer"
+            )
+        self._lm, self._batch = lm, Batch(lm)
+        self._most, self._queue = whole(batch, "Engine: batch"), whole(queue, "Engine: queue", 0)
+        self._time_limit = time_limit
+        self._changed = Condition()  # guards what follows
+        self._waiting: deque[Request] = deque()
+        self._arrived: list[Seat] = []
+        self._threads: list[Thread] = []
+        self._idle, self._busy = 0, 0  # threads without a request, and with one
+        self._draining, self._stopped = False, False
+        self._moved = Lock()  # held while seats take their steps
+        self._moved.acquire()
+        self._thread = Thread(target=self._run, name="tractile-engine", daemon=True)
+        self._thread.start()
+
+    async def generate(
+        self, prompt: Any, output: Any, *, time_limit: float | None = None, **settings: Any
+    ) -> Any:
+        """Await what :func:`tractile.generate` returns for these arguments.
+
+        A task that is cancelled stops its request. Raises :class:`EngineBusy` at once if the queue is full,
+        :class:`TimeLimitPassed`, :class:`EngineClosed`, and what :func:`tractile.generate` raises.
+        """
+        return await asyncio.wrap_future(self.submit(prompt, output, time_limit=time_limit, **settings))
+
+    def submit(
+        self, prompt: Any, output: Any, *, time_limit: float | None = None, **settings: Any
+    ) -> Future[Any]:
+        """Return the future of what :func:`tractile.generate` returns, for callers in threads; ``cancel`` it to stop the request.
+
+        Raises :class:`EngineBusy` if the queue is full and :class:`EngineClosed` if the engine was closed.
+        """
+        if "stream" in settings:
+            raise EvidenceError("Engine: for the parts of a text ask engine.stream(…)")
+
+        def ask(seat: Seat, request: Request) -> None:
+            request.give(generate(seat, None, prompt, output, **settings))
+
+        return self._take(ask, time_limit).answer
+
+    def stream(self, prompt: Any, output: Any, *, time_limit: float | None = None, **settings: Any) -> Stream:
+        """Return the :class:`Stream` of the parts that :func:`tractile.generate` yields with ``stream=True``.
+
+        Raises what :meth:`submit` raises; ``await`` the stream, or take its first part, to learn of what is wrong with the
+        arguments.
+        """
+
+        def ask(seat: Seat, request: Request) -> None:
+            following: Future[Any] = Future()
+            parts = generate(seat, None, prompt, output, stream=True, **settings)
+            request.give((None, following), following)
+            for part in parts:
+                following = Future()
+                request.give((part, following), following)
+            request.give((None, following))
+
+        return Stream(self._take(ask, time_limit))
+
+    def close(self, *, drain: bool = False) -> None:
+        """Take no more requests; stop those that are there, or do them first if ``drain``. Return when all threads have ended."""
+        with self._changed:
+            self._draining = True
+            self._stopped = self._stopped or not drain
+            stopped = list(self._waiting) if self._stopped else []
+            if self._stopped:
+                self._waiting.clear()
+            self._changed.notify_all()
+        for request in stopped:
+            request.fail(EngineClosed("the engine was closed before it began this request"))
+        for thread in (*self._threads, self._thread):
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(drain=error is None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close, drain=error is None)
+
+    # ------------------------------------------------------------ in the callers' threads
+
+    def _take(self, ask: Callable[[Seat, Request], None], time_limit: float | None) -> Request:
+        request = Request(ask, self._time_limit if time_limit is None else time_limit)
+        with self._changed:
+            if self._draining:
+                raise EngineClosed("the engine was closed; make another one")
+            waiting = len(self._waiting) - (self._most - self._busy)  # for others there is a place
+            if waiting >= self._queue:
+                raise EngineBusy(waiting)
+            self._waiting.append(request)
+            if self._idle < len(self._waiting) and len(self._threads) < self._most:
+                thread = Thread(target=self._work, name="tractile-request", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify_all()
+        return request
+
+    # ------------------------------------------------------------ in the threads of requests
+
+    def _work(self) -> None:
+        """Do one request after the other, until none are left of a closed engine."""
+        while (request := self._next_request()) is not None:
+            self._do(request)
+            del request
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def _next_request(self) -> Request | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._waiting or self._draining)
+            self._idle -= 1
+            if not self._waiting:
+                return None
+            self._busy += 1
+            return self._waiting.popleft()
+
+    def _do(self, request: Request) -> None:
+        def wait(seat: Seat) -> None:
+            request.check()
+            if seat.inside:
+                seat.following.release()
+            else:
+                self._arrive(seat)
+            seat.turn.acquire()
+            if self._stopped:
+                raise EngineClosed("the engine was closed before it had done this request")
+            request.check()
+
+        seat = Seat(self._lm, wait)
+        try:
+            request.check()
+            request.ask(seat, request)
+        except Stopped:
+            request.cancel()
+        except BaseException as error:
+            request.fail(error)
+        finally:
+            seat.left = True
+            if seat.inside:
+                seat.following.release()
+
+    def _arrive(self, seat: Seat) -> None:
+        with self._changed:
+            if self._stopped:
+                raise EngineClosed("the engine was closed before it had done this request")
+            seat.inside = True
+            self._arrived.append(seat)
+            self._changed.notify_all()
+
+    # ------------------------------------------------------------ in the engine's thread
+
+    def _run(self) -> None:
+        """Do rounds until the engine is closed; if one fails as none should, close it for all."""
+        seats: list[Seat] = []
+        try:
+            self._rounds(seats)
+        finally:
+            with self._changed:
+                self._draining = self._stopped = True
+                for seat in (*seats, *self._arrived):
+                    seat.turn.release()
+
+    def _rounds(self, seats: list[Seat]) -> None:
+        """Evaluate the model for all seats, then let each take its step, again and again."""
+        while True:
+            with self._changed:
+                if not seats and not self._arrived:
+                    if self._draining and not self._waiting and not self._busy:
+                        return
+                    self._changed.wait(SWEEP if self._waiting else None)
+                seats += self._arrived
+                self._arrived = []
+                self._drop_late()
+            if not seats:
+                continue
+            with one_thread(self._lm):
+                self._batch.step(seats)
+            for seat, following in zip(seats, [*(seat.turn for seat in seats[1:]), self._moved], strict=True):
+                seat.following = following
+            seats[0].turn.release()
+            self._moved.acquire()
+            seats[:] = [seat for seat in seats if not seat.left]
+
+    def _drop_late(self) -> None:
+        """Take requests out of the queue that were cancelled there, or have no time left."""
+        for request in list(self._waiting):
+            try:
+                request.check()
+            except Stopped:
+                self._waiting.remove(request)
+            except TimeLimitPassed as error:
+                self._waiting.remove(request)
+                request.fail(error)
