@@ -14,6 +14,7 @@ SAME_ANSWER = {
     "json.conflicts.MOST_TRIED",  # the end of a message is left out
     "json.type_decimals.MOST",  # a bound below the greatest float
     "json.nodes.values.MOST_OPEN",  # others are written later
+    "json.tagged.MOST_TAGS",
     "json.vocabulary.EVER",
     "sql.constraint.DEPTH",  # the default of an argument
     "grammar.nodes.MOST_PARTS",
