@@ -14,11 +14,11 @@ SAME_ANSWER = {
     "json.conflicts.MOST_TRIED",  # the end of a message is left out
     "json.type_decimals.MOST",  # a bound below the greatest float
     "json.nodes.values.MOST_OPEN",  # others are written later
-    "json.tagged.MOST_TAGS",
     "json.vocabulary.EVER",
     "sql.constraint.DEPTH",  # the default of an argument
     "grammar.nodes.MOST_PARTS",
     "grammar.nodes.MOST_REPEATED",
+    "json.tagged.MOST_TAGS",
     "program.nodes.MOST_INLINED",
     "regex.anchors.ALL_MARKS",  # bytes
 }
