@@ -16,7 +16,6 @@ SAME_ANSWER = {
     "json.nodes.values.MOST_OPEN",  # others are written later
     "json.vocabulary.EVER",
     "sql.constraint.DEPTH",  # the default of an argument
-    "automata.repeats.MOST_WORK",
     "grammar.nodes.MOST_PARTS",
     "grammar.nodes.MOST_REPEATED",
     "json.tagged.MOST_TAGS",
