@@ -22,7 +22,6 @@ from . import validation
 from .automata import dfa, nfa, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
-from .automata.subsets import resolved
 from .automata.work import SIMPLIFYING, limited_to, uncollected
 from .compiled import ConstraintAutomaton
 from .contradictions import empty_language, lacking, unwritten
@@ -248,7 +247,7 @@ class Constraint:
         if small.num_states <= dfa.MANY_STATES:
             with limited_to(SIMPLIFYING):
                 small = dfa.simplify(small)
-        return small if small.is_deterministic else resolved(small)
+        return small if small.is_deterministic else dfa.resolved(small)
 
     @cached_property
     def byte_states(self) -> Bytes:

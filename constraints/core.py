@@ -4,12 +4,71 @@ from __future__ import annotations
 
 from ..errors import CoreMissing
 
-INTERFACE = 10
+INTERFACE = 11
 """What the package expects of the core, as a number."""
 
 try:
     from .._core import INTERFACE as BUILT
-    from .._core import LIMITS, SLICE, Automaton, Core, Exhausted, LimitPassed, Trie, allow, fill, used
+    from .._core import (
+        LIMITS,
+        MANY_STATES,
+        SLICE,
+        Account,
+        Alive,
+        Automaton,
+        Core,
+        Exhausted,
+        Letters,
+        LimitPassed,
+        Names,
+        Nfa,
+        Table,
+        Trie,
+        account,
+        alive,
+        allow,
+        around,
+        byte_ranges,
+        complement,
+        concat,
+        copied,
+        determinize,
+        difference,
+        empty,
+        enter,
+        erased,
+        fill,
+        first_matches,
+        inside,
+        intersect,
+        letters,
+        literal,
+        loop,
+        looped,
+        minimize,
+        names_of,
+        names_table,
+        network,
+        of_nfa,
+        of_rows,
+        of_text,
+        optional,
+        plus,
+        resolved,
+        sequences,
+        simplify,
+        spend,
+        star,
+        table,
+        to_nfa,
+        together,
+        union,
+        used,
+        watch,
+        with_fresh_start,
+        words,
+        written_out,
+    )
 
     if BUILT != INTERFACE:
         raise ImportError("it was built from other sources")
@@ -20,5 +79,10 @@ except ImportError as error:
     ) from error
 
 __all__ = [
-    "LIMITS", "SLICE", "Automaton", "Core", "Exhausted", "LimitPassed", "Trie", "allow", "fill", "used",
+    "Account", "Alive", "Automaton", "Core", "Exhausted", "LIMITS", "Letters", "LimitPassed", "MANY_STATES", "Names", "Nfa",
+    "SLICE", "Table", "Trie", "account", "alive", "allow", "around", "byte_ranges", "complement", "concat", "copied",
+    "determinize", "difference", "empty", "enter", "erased", "fill", "first_matches", "inside", "intersect", "letters",
+    "literal", "loop", "looped", "minimize", "names_of", "names_table", "network", "of_nfa", "of_rows", "of_text", "optional",
+    "plus", "resolved", "sequences", "simplify", "spend", "star", "table", "to_nfa", "together", "union", "used", "watch",
+    "with_fresh_start", "words", "written_out",
 ]  # fmt: skip

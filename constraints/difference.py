@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import validation
-from .automata.epsilon import NO_EPSILONS
 from .automata.nfa import Nfa
 from .constraint import Constraint, checked
 from .engine.bytes import Bytes
@@ -152,7 +151,7 @@ class _Walk:
         edges, size = np.array(self._rows, np.int64).reshape(-1, 4), len(self._number)
         edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
         accept = np.array(self._accept[side], np.int64)
-        found = Nfa(size, edges, NO_EPSILONS, np.arange(min(size, 1)), accept)
+        found = Nfa(size, edges, (), np.arange(min(size, 1)), accept)
         return number_of_texts(found.plain, most_bytes) or 0
 
     def _is_wanted(self, pair: Pair) -> bool:

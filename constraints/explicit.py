@@ -8,8 +8,8 @@ from numpy import ndarray
 
 from ..circuits.automaton import Automaton
 from . import limits
+from .automata.dfa import resolved
 from .automata.nfa import Nfa
-from .automata.subsets import resolved
 from .cache import store
 from .canonical.automaton import canonical_automaton
 from .canonical.segmentation import segmentation_of

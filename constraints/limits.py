@@ -180,7 +180,7 @@ TABLE = (
         "`&` with it uses `finite`, and `narrowed` says what that lacks",
     ),
     Limit(
-        "automata.subsets.MOST_TIMES",
+        "engine.cores.CORE:MOST_TIMES",
         "times the states that an automaton may have once it is deterministic",
         "as `SIMPLIFYING`",
     ),
@@ -200,7 +200,7 @@ TABLE = (
         "json.nodes.schema.MOST_DEPTH", "levels of nesting with `indent`", "an entry in `narrowed`: indent"
     ),
     Limit(
-        "json.nodes.names.MOST_STATES",
+        "engine.cores.CORE:MOST_NAMES",
         "states of the names of an object",
         "`TooManyStates`: the names of an object take too many states",
     ),

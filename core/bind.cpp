@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "automaton.h"
+#include "bind_tables.h"
 
 namespace py = pybind11;
 using namespace tractile;
@@ -106,7 +107,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints: see tractile.constraints.engine.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 10;  // that of `constraints/core.py`
+  m.attr("INTERFACE") = 11;  // that of `constraints/core.py`
   m.attr("SLICE") = SLICE;
   py::dict limits;  // on which an answer depends
   limits["MOST_DEPTH"] = MOST_DEPTH;
@@ -117,7 +118,12 @@ PYBIND11_MODULE(_core, m) {
   limits["EVERY_ORDER"] = EVERY_ORDER;
   limits["MOST_SOUGHT"] = MOST_SOUGHT;
   limits["MOST_SEARCHED"] = MOST_SEARCHED;
+  limits["WORK"] = WORK;
+  limits["STATES"] = STATES;
+  limits["MOST_TIMES"] = MOST_TIMES;
+  limits["MOST_NAMES"] = MOST_NAMES;
   m.attr("LIMITS") = limits;
+  automata::bind_tables(m);
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
   m.def("used", [] { return used; });
   m.def("fill", &fill);
@@ -125,13 +131,17 @@ PYBIND11_MODULE(_core, m) {
   py::class_<Core, std::shared_ptr<Core>>(m, "Core")
       .def(py::init<std::shared_ptr<Trie>>())
       .def("add_table",
-           [](Core& core, const Array<i32>& edges, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
-              std::vector<u8> apart) {
-             return core.add_table(edges.data(), size_t(edges.size()) / 4, std::move(label), std::move(between), base, std::move(in_base),
-                                   std::move(apart));
+           [](Core& core, const automata::Leaf& leaf, i32 base) {
+             return core.add_table(&leaf.edges.data()->source, leaf.edges.size(), leaf.label, leaf.between, base, leaf.in_base, leaf.apart);
            },
            Unlocked())
-      .def("add_node", &Core::add_node, Unlocked())
+      .def("add_node",
+           [](Core& core, i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members, bool ordered,
+              const automata::Alive* live) {
+             return core.add_node(kind, std::move(parts), std::move(tables), low, high, std::move(required), members, ordered,
+                                  live ? live->begins : std::vector<i64>(), live ? live->sets : std::vector<std::vector<u8>>());
+           },
+           Unlocked())
       .def("define", &Core::define, Unlocked())
       .def("bytes", &Core::bytes)
       .def("work", [](const Core& core) {

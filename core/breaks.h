@@ -142,10 +142,7 @@ class Breaks {
         }
         return found;
       }
-      case BAG: {  // after a name an empty value may be all that is left
-        const bool named = Stacks::low(reg) && stacks_.table_of(node, reg).label[Stacks::low(reg)] >= 0;
-        return named || stacks_.ends(node, reg) ? Cost{0, sets_.all()} : some_text(after, sets_.all());
-      }
+      case BAG: return bag(number, node, reg, after);
       default: {
         if (reg) return after;
         Cost found{FAR, 0};
@@ -153,6 +150,25 @@ class Breaks {
         return found;
       }
     }
+  }
+
+  // The members that must still come, each with some name. One of them may be that whose name is in progress; after it an empty value may
+  // be all that is left.
+  Cost bag(i32 number, i32 node, u64 reg, Cost after) {
+    const Node& n = stacks_.nodes[node];
+    const BagState& read = stacks_.bag_read(reg);
+    const i32 begun = i32(Stacks::low(reg));
+    const bool may_end = begun ? stacks_.table_of(node, reg).label[begun] >= 0 : stacks_.ends(node, reg);
+    i32 least = may_end ? 0 : some_text(after, sets_.all()).tokens, missing = 0, most = 0, name = FAR;
+    for (i32 table : n.tables) name = std::min(name, this->read(table, 0, {0, sets_.all()}).tokens);
+    for (i32 m = 0; m < n.members; ++m) {
+      if (!(n.required[m / 64] >> m % 64 & 1) || (read.bits[m / 64] >> m % 64 & 1)) continue;
+      const i32 each = std::min(FAR, name + ask(number, n.parts[m], {0, sets_.all()}).tokens);
+      missing = std::min(FAR, missing + each);
+      most = std::max(most, each);
+    }
+    if (missing >= FAR) return {FAR, 0};
+    return {std::max(least, begun ? missing - most : missing), sets_.all()};
   }
 
   // Some text that is not empty and ends with one of these bytes.

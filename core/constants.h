@@ -24,6 +24,8 @@ constexpr size_t MOST_FOLLOWED = scaled(200000);       // stacks met in one clos
 constexpr uint64_t MOST_TAKEN = scaled(4000000);       // places that one search for the fewest tokens visits
 constexpr uint64_t MOST_STATES = scaled(300000);       // states of a search for an end, where items differ
 
+constexpr int64_t MOST_NAMES = scaled(1 << 16);        // states of the names of an object: TooManyStates
+
 // Beyond these a distance is an upper bound, and Automaton::exact says so.
 constexpr int EVERY_ORDER = scaled(5);                 // required members still missing, up to which all orders are tried
 constexpr uint64_t MOST_SOUGHT = scaled(5000);         // states of a search for fewer tokens, where items differ
@@ -48,5 +50,10 @@ constexpr size_t MOST_SPARE = scaled(16);              // lists of tokens that a
 constexpr size_t MOVED = scaled(8, 2);                 // slots of a full hash table that each call moves: it is empty before the next is full
 constexpr size_t EACH = scaled(64);                    // elements of a block of a list that grows at its end
 constexpr size_t ENTRY = scaled(80);                   // bytes that an entry of a map counts for
+
+constexpr double OFTEN = scaled(1000);                 // units of work from one look at the limits of a request to the next
+constexpr int64_t MOST_TIMES = scaled(3);              // sets for each state that `resolved` allows
+constexpr int32_t MANY_STATES = scaled(10000);         // of a deterministic automaton, beyond which it is not made minimal
+constexpr int64_t MOST_WORK = scaled(int64_t(100000000));  // comparisons of states for one repeat, beyond which each is compared with itself alone
 
 }  // namespace tractile

@@ -73,7 +73,8 @@ class Observed {
       return crossing.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled);
     };
     i32 least = std::min(bound, by_frames(crossing_));
-    if (most == SOME && least > most && reaches_kind(item.stack, ORDERS)) least = by_frames(tokens_in_every_order_);  // whether there is an end at all
+    // whether there is an end at all does not rest on the orders that were tried, nor does a mask where some texts are no tokens
+    if (least > most && (most >= FAR / 2 || !spelled) && reaches_kind(item.stack, ORDERS)) least = by_frames(tokens_in_every_order_);
     if (least > most || !is_apart(item)) return least;
     i32 written = tokens(item, most, spelled);
     if (written <= (exactly ? least : most)) return written;

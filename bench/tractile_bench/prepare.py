@@ -66,7 +66,7 @@ class Preparer:
             one.prompt = self.prompt(example)
             one.constraint = self.task.constraint(example)
             nfa = one.constraint.nfa
-            name = store.digest([nfa.edges, nfa.epsilons, nfa.start, nfa.accept])
+            name = store.digest([nfa.to_bytes()])
             one.fa = self._compiled.get(name) or former.get(name)
             if one.fa is None:
                 one.fa = one.constraint.compile(self.vocab)

@@ -1,5 +1,5 @@
-"""Automata over bytes, which keep every language here, and the algorithms on them.
+"""Automata over bytes, which keep every language here.
 
-``Nfa`` with epsilon transitions, ``dfa`` (subset construction, minimisation, products, complements), UTF-8, and the account of
-work that bounds constructions (``work``).
+``nfa``: the automata, which are objects of the core, and how they are built; ``dfa``: subset construction, minimisation,
+products, complements; ``repeats``, UTF-8, and the account of work that bounds constructions (``work``).
 """

@@ -66,8 +66,3 @@ def check_limit(states: int, limit: int = limits.STATES) -> None:
     """Raise :class:`TooManyStates` if there are more than ``limit`` states."""
     if states > limit:
         raise TooManyStates(limit=limit)
-
-
-def check_transitions(transitions: int) -> None:
-    """Raise :class:`TooManyStates` if there are more transitions than ten times ``limits.STATES``."""
-    check_limit(transitions, 10 * limits.STATES)

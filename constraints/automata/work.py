@@ -9,14 +9,17 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from contextlib import ContextDecorator, contextmanager
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from ...errors import TooManyStates
 from .. import limits
+from ..core import Account as Units
+from ..core import account as account_in_force
+from ..core import enter, watch
+from ..core import spend as count
 from . import request_limits
 
 SIMPLIFYING = limits.WORK / 2
@@ -26,20 +29,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass
-class Account:
-    """The units of work of one construction.
+class Account(Units):
+    """The units of work of one construction; operations of the core count in it what they do (``core/work.h``).
 
     ``limit``: the units it may take. ``outer``: the account that this is a part of, while a result is made that will be cached.
     ``spent``: the units taken, without what ``outer`` has paid. ``paid``: the units of cached results, by key. ``own``: all
     other units.
     """
 
-    limit: float
-    outer: Account | None = None
-    spent: float = 0
-    own: float = 0
-    paid: dict[Hashable, float] = field(default_factory=dict)
+    def __init__(self, limit: float, outer: Account | None = None) -> None:
+        super().__init__(limit)
+        self.outer, self.paid = outer, dict[Hashable, float]()
 
     def has_paid(self, key: Hashable) -> bool:
         """Return whether this account or one further out has paid for a key."""
@@ -47,30 +47,57 @@ class Account:
 
     def pay(self, units: dict[Hashable, float]) -> None:
         """Add the units of cached results, by key, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
+        paid, outer, fresh = self.paid, self.outer, 0.0
         for key, cost in units.items():
-            if key in self.paid:
-                continue
-            self.paid[key] = cost
-            self.spent += 0 if self.outer is not None and self.outer.has_paid(key) else cost
-            if self.spent > self.limit:
-                raise too_much()
+            if key not in paid:
+                paid[key] = cost
+                if outer is None or not outer.has_paid(key):
+                    fresh += cost
+        self.spent += fresh
+        if self.spent > self.limit:
+            raise too_much()
 
 
-_account: ContextVar[Account | None] = ContextVar("account", default=None)
+watch(request_limits.check)
 
 
-@contextmanager
-def limited(units: float | None = None) -> Iterator[None]:
-    """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits.
+in_force = cast("Callable[[], Account | None]", account_in_force)
+"""Return the account in force in this thread."""
 
-    Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`.
+
+class Limited(ContextDecorator):
+    """What :func:`limited` returns."""
+
+    def __init__(self, units: float | None) -> None:
+        self.units, self.collects = units, False
+        self.before: Units | None = None
+        self.account: Account | None = None
+
+    def _recreate_cm(self) -> Limited:
+        return Limited(self.units)
+
+    def __enter__(self) -> None:
+        if in_force() is None:
+            self.account = Account(
+                request_limits.allowed_work(limits.WORK if self.units is None else self.units)
+            )
+            self.before, self.collects = enter(self.account), gc.isenabled()
+            gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self.account is not None:
+            enter(self.before)
+            if self.collects:
+                gc.enable()
+
+
+def limited(units: float | None = None) -> Limited:
+    """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits; also a decorator.
+
+    Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`. Python's
+    collector of garbage is off inside, as in :func:`uncollected`.
     """
-    if _account.get() is not None:
-        yield
-        return
-    units = request_limits.allowed_work(limits.WORK if units is None else units)
-    with limited_to(units), uncollected():
-        yield
+    return Limited(units)
 
 
 @contextmanager
@@ -93,11 +120,11 @@ def uncollected() -> Iterator[None]:
 def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
     """Limit the work inside to ``units``, in a new account; what ``outer`` has paid for is not counted again."""
     account = Account(units, outer)
-    token = _account.set(account)
+    before = enter(account)
     try:
         yield account
     finally:
-        _account.reset(token)
+        enter(before)
 
 
 @contextmanager
@@ -106,7 +133,7 @@ def attempt(units: float, share: float = 0.5) -> Iterator[None]:
 
     The units also count outside, but where they do not suffice, the rest is left for another way. Raises ``TooManyStates``.
     """
-    outer = _account.get()
+    outer = in_force()
     left = math.inf if outer is None else outer.limit - outer.spent
     with limited_to(min(units, share * left), outer) as account:
         try:
@@ -117,15 +144,25 @@ def attempt(units: float, share: float = 0.5) -> Iterator[None]:
                 outer.spent += min(account.spent, account.limit)
 
 
-@contextmanager
-def at(path: str) -> Iterator[None]:
+class At:
+    """What :func:`at` returns."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, TooManyStates) and error.path is None:
+            raise TooManyStates(str(error), limit=error.limit, path=self.path) from None
+
+
+def at(path: str) -> At:
     """Add ``path``, a place in the constraint, to a ``TooManyStates`` that is raised inside and names none."""
-    try:
-        yield
-    except TooManyStates as error:
-        if error.path is not None:
-            raise
-        raise TooManyStates(str(error), limit=error.limit, path=path) from None
+    return At(path)
 
 
 def spend(units: float) -> None:
@@ -134,13 +171,7 @@ def spend(units: float) -> None:
     Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
     """
     request_limits.check()
-    account = _account.get()
-    if account is None:
-        return
-    account.own += units
-    account.spent += units
-    if account.spent > account.limit:
-        raise too_much()
+    count(units)
 
 
 def too_much() -> TooManyStates:
@@ -152,18 +183,17 @@ def too_much() -> TooManyStates:
 
 
 class Call:
-    """A function and its arguments, as a key whose hash is computed once."""
+    """A function and its arguments, as a key; equal ones are one object (:func:`call_of`)."""
 
-    __slots__ = ("given", "hash")
+    __slots__ = ("__weakref__",)
 
-    def __init__(self, *given: Hashable) -> None:
-        self.given, self.hash = given, hash(given)
 
-    def __hash__(self) -> int:
-        return self.hash
+_calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Call) and self.given == other.given
+
+def call_of(*given: Hashable) -> Call:
+    """Return the key of a function and its arguments."""
+    return _calls.setdefault(given, Call())
 
 
 def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -177,29 +207,32 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
         @lru_cache(maxsize)
         def measured(
             *args: P.args, **kwargs: P.kwargs
-        ) -> tuple[R | TooManyStates, Call, float, dict[Hashable, float]]:
-            outer = _account.get()
+        ) -> tuple[R | TooManyStates, Call, dict[Hashable, float]]:
+            outer = in_force()
             result: R | TooManyStates
             allowed = request_limits.allowed_work(limits.WORK)
             left = allowed if outer is None else outer.limit - outer.spent
-            with limited_to(min(left, most), outer) as account:
-                try:
-                    result = function(*args, **kwargs)
-                except TooManyStates as error:
-                    result = error.with_traceback(None)
+            account = Account(min(left, most), outer)
+            before = enter(account)
+            try:
+                result = function(*args, **kwargs)
+            except TooManyStates as error:
+                result = error.with_traceback(None)
+            finally:
+                enter(before)
             if account.spent > left:  # what made do with less as the work ran out is not kept
                 spend(account.spent)
                 raise too_much()
-            return result, Call(function, args, *kwargs.values()), account.own, account.paid
+            key = call_of(function, args, *kwargs.values())
+            return result, key, account.paid | {key: account.own}
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            result, key, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
-            account = _account.get()
+            result, key, units = measured(*args, **kwargs)  # type: ignore[arg-type]
+            account = in_force()
             if account is not None and key not in account.paid:
                 request_limits.check()
-                account.pay(parts)
-                account.pay({key: own})
+                account.pay(units)
             if isinstance(result, TooManyStates):
                 raise result
             return result

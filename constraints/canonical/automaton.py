@@ -25,7 +25,6 @@ from ..automata import dfa, nfa, utf8
 from ..automata.arrays import csr_index, unique_rows
 from ..automata.nfa import Nfa
 from ..lift import DEAD, token_relations
-from ..regex.anchors import transparent
 from ..vocabulary.vocabulary import Vocabulary
 from .marked_text import BYTE, MARK
 from .segmentation import Segmentation, segmentation_of
@@ -40,7 +39,7 @@ def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = 
     Raises ``EmptyLanguage``, ``TooManyStates``, ``UnsupportedConstraint``.
     """
     found = segmentation_of(vocab)
-    marked = dfa.intersect(transparent(without(constraint, found.excluded), MARKS), found.marked)
+    marked = dfa.intersect(nfa.looped(without(constraint, found.excluded), MARKS), found.marked)
     if not marked.num_states:
         raise EmptyLanguage(
             "no text that satisfies the constraint is written by the tokenizer without added tokens"

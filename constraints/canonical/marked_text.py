@@ -18,7 +18,6 @@ import numpy as np
 from ...errors import UnsupportedConstraint
 from .. import limits
 from ..automata import dfa, nfa, utf8
-from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
 from ..regex.syntax import parser
@@ -150,9 +149,7 @@ def small(machine: Any, atoms: int) -> Nfa:
             size += 1
             rows.append((source, MARK, MARK, between[key]))
         rows.append((between[key], atom, atom, target))
-    return dfa.minimize(
-        Nfa(size, np.array(rows, np.int64).reshape(-1, 4), NO_EPSILONS, np.array([0]), accept)
-    )
+    return dfa.minimize(Nfa(size, np.array(rows, np.int64).reshape(-1, 4), (), np.array([0]), accept))
 
 
 def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> Nfa:
@@ -181,4 +178,4 @@ def byte_by_byte(automaton: Nfa) -> Nfa:
     n, edges = automaton.num_states, automaton.edges
     marks = np.column_stack([np.arange(n), np.full(n, BYTE), np.full(n, BYTE), np.arange(n) + n])
     onward = edges + np.array([n, 0, 0, 0])
-    return Nfa(2 * n, np.concatenate([marks, onward]), NO_EPSILONS, automaton.start, automaton.accept)
+    return Nfa(2 * n, np.concatenate([marks, onward]), (), automaton.start, automaton.accept)

@@ -71,11 +71,6 @@ class Engine:
             return self._nodes[root]
 
     def _add(self, node: Node) -> int:
-        begins: list[int] = []
-        sets: list[list[bool]] = []
-        if node.kind is Kind.COUNT:
-            live = alive(node)
-            begins, sets = live.begins, [states.tolist() for states in live.sets]
         return int(
             self.core.add_node(
                 int(node.kind),
@@ -86,18 +81,14 @@ class Engine:
                 [label for label in range(node.members) if node.required >> label & 1],
                 node.members,
                 node.ordered,
-                begins,
-                sets,
+                alive(node) if node.kind is Kind.COUNT else None,
             )
         )
 
     def _table(self, table: Table) -> int:
         if table not in self._tables:
-            base: tuple[int, Any, Any] = (-1, [], [])
-            if table.base is not None and table.in_base is not None and table.apart is not None:
-                base = self._table(table.base), table.in_base.tolist(), table.apart.tolist()
-            label, between = table.label.tolist(), table.between.tolist()
-            self._tables[table] = self.core.add_table(table.edges, label, between, *base)
+            base = -1 if table.base is None else self._table(table.base)
+            self._tables[table] = self.core.add_table(table, base)
         return self._tables[table]
 
 

@@ -23,8 +23,7 @@ from typing import Any, final
 
 from ...errors import TooManyStates
 from ..automata import dfa
-from ..automata.epsilon import Rows, Skip
-from ..automata.nfa import Nfa, of_rows
+from ..automata.nfa import Nfa, Rows, Skip, of_rows
 from ..automata.work import spend
 from ..program import tables
 from ..program.counting import alive, allowed, may_end, read_label, written_out

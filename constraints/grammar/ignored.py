@@ -61,7 +61,7 @@ class Ignored:
     def erased(self, words: Nfa) -> Nfa:
         """Return words without marks."""
         for byte in lookaround.LEVELS[0] if self.greedy else ():
-            words = anchors.erased(words, byte, byte)
+            words = nfa.erased(words, byte, byte)
         return words
 
 

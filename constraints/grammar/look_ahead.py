@@ -48,10 +48,10 @@ def followed(builder: Builder, items: Sequence[Item], flags: int) -> Followed | 
     if matches is None:
         if not prefers_the_longest(builder, items, flags):
             return None
-        matches = dfa.difference(after, anchors.erased(moved(after), SECOND, SECOND))
+        matches = dfa.difference(after, nfa.erased(moved(after), SECOND, SECOND))
     matches = dfa.minimize(matches)
     shorter = nfa.concat([matches, SOME, nfa.literal(bytes([SECOND])), EVERY])
-    alone = anchors.erased(dfa.intersect(dfa.minimize(moved(matches)), shorter), SECOND, SECOND)
+    alone = nfa.erased(dfa.intersect(dfa.minimize(moved(matches)), shorter), SECOND, SECOND)
     return by_what_follows(dfa.minimize(nfa.union([matches, alone])))
 
 
@@ -94,11 +94,11 @@ def stands_at_one_place(words: Nfa, mark: bytes) -> bool:
         nfa.concat([nfa.ANYTHING, nfa.literal(bytes([byte])), nfa.ANYTHING]) for byte in (MARK, SECOND)
     )
     bare = dfa.difference(one, first)
-    texts = anchors.erased(dfa.intersect(one, first), MARK, MARK)
+    texts = nfa.erased(dfa.intersect(one, first), MARK, MARK)
     if not (apart(bare, texts) and apart(texts, bare)):
         return False
-    one = anchors.transparent(nfa.concat([dfa.intersect(one, first), EVERY]), ((SECOND, SECOND),))
-    other = anchors.transparent(dfa.intersect(other, second), ((MARK, MARK),))
+    one = nfa.looped(nfa.concat([dfa.intersect(one, first), EVERY]), ((SECOND, SECOND),))
+    other = nfa.looped(dfa.intersect(other, second), ((MARK, MARK),))
     marks = [nfa.literal(bytes([byte])) for byte in (MARK, SECOND)]
     differ = [nfa.concat([EVERY, a, SOME, b, EVERY]) for a, b in (marks, marks[::-1])]
     return dfa.intersect(dfa.intersect(one, nfa.union(differ)), other).is_empty
@@ -112,7 +112,7 @@ def apart(one: Nfa, other: Nfa) -> bool:
 def without_marks(words: Nfa) -> Nfa:
     """Return words without the marks of look-arounds."""
     for byte in lookaround.LEVELS[0]:
-        words = anchors.erased(words, byte, byte)
+        words = nfa.erased(words, byte, byte)
     return words
 
 
@@ -134,7 +134,7 @@ def prefers_the_longest(builder: Builder, items: Sequence[Item], flags: int) -> 
     except UnsupportedConstraint:
         return False
     every = nfa.concat([*builder.plain(core, flags), nfa.literal(bytes([MARK])), EVERY])
-    return same(matches, dfa.difference(every, anchors.erased(moved(every), SECOND, SECOND)))
+    return same(matches, dfa.difference(every, nfa.erased(moved(every), SECOND, SECOND)))
 
 
 def without(items: Sequence[Item], gone: Callable[[Item], bool]) -> list[Item]:

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
-from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa
 from ..automata.work import spend
 from .shapes import Bound
@@ -132,5 +129,4 @@ def between(low: Bound | None, high: Bound | None, integer: bool, point: bool) -
                 states.append(after)
             rows.append((source, first, last, target))
     ends = [i for i, state in enumerate(states) if numbers.admits(state)]
-    edges = np.array(rows, np.int64).reshape(-1, 4)
-    return Nfa(len(states), edges, NO_EPSILONS, np.zeros(1, np.int64), np.array(ends, np.int64))
+    return Nfa(len(states), rows, (), [0], ends)

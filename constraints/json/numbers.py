@@ -157,7 +157,7 @@ def multiples(step: Decimal) -> Nfa:
     last = (shift + 1) * size + zero[shift]
     rows.append(np.column_stack([last, np.full((len(last), 2), 48), np.full(len(last), end)]))
     accept = np.concatenate([zero[0], *((1 + p) * size + zero[p] for p in range(1, shift + 1)), [end]])
-    body = Nfa(end + 1, np.concatenate(rows), np.empty((0, 2), np.int64), np.array([0]), accept)
+    body = Nfa(end + 1, np.concatenate(rows), (), [0], accept)
     return minimize(intersect(concat([optional(MINUS), body]), DECIMAL))
 
 

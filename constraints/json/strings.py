@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Iterable
 
 from .. import limits
 from ..automata import dfa, nfa
-from ..automata.epsilon import merged
 from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
+from ..core import words as trie_of
 from ..program import nodes, tables
 from ..program.counting import alive, written_out
 from ..program.node import Node
@@ -55,23 +53,7 @@ def every(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Nf
 @metered(maxsize=256)
 def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Table | None:
     """Return the table of :func:`every`, which knows where a character ends; None if there are no strings."""
-    text = any_text(spelling.alphabet)
-    found = dfa.intersect(every(atoms, but, spelling), text)
-    if found.is_empty:
-        return None
-    number = {int(found.start[0]): 0}  # the start first
-    place = text.start.tolist()  # of each state, that of the automaton of all strings
-    edges = []
-    for state in (todo := list(number)):
-        for low, high, target in found.rows[state]:
-            if target not in number:
-                number[target] = len(place)
-                place.append(text.after(place[number[state]], low))
-                todo.append(target)
-            edges.append((number[state], low, high, number[target]))
-    accept = set(found.accept.tolist())
-    label = [0 if state in accept else -1 for state in todo]
-    return tables.table(edges, label, [each == text.start[0] for each in place])
+    return tables.letters(every(atoms, but, spelling), any_text(spelling.alphabet))
 
 
 def counted(shape: Strings, spelling: Spelling) -> Node:
@@ -105,15 +87,7 @@ def empty(shape: Strings) -> bool:
         return True
     if shape.least or shape.most is not None:
         return counted(shape, JSON) is nodes.NOTHING
-    return bool(shape.but) and not endless(found) and every(shape.atoms, shape.but, JSON).is_empty
-
-
-def endless(found: Nfa) -> bool:
-    """Return whether an automaton accepts texts of any length: its states lead in circles."""
-    pairs, before = found.plain.edges[:, [0, 3]], -1
-    while before != (before := len(pairs)):
-        pairs = pairs[np.isin(pairs[:, 0], pairs[:, 1])]  # what leads on from a state that something leads to
-    return bool(len(pairs))
+    return bool(shape.but) and not found.is_endless and every(shape.atoms, shape.but, JSON).is_empty
 
 
 def member(shape: Strings, text: str) -> bool:
@@ -138,7 +112,7 @@ def few(shape: Strings) -> list[str]:
         spend(1)
         if state in ends:
             texts.add(json.loads(b'"' + text + b'"'))
-        for low, high, target in found.rows[state]:
+        for low, high, target in found.moves(state):
             stack += [(target, text + bytes([byte])) for byte in range(low, high + 1)]
         if len(texts) > FEW or len(stack) > 256 or len(text) > 64:
             return []
@@ -147,58 +121,4 @@ def few(shape: Strings) -> list[str]:
 
 def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     """Return the minimal DFA of the contents of these strings. Strings with a surrogate are left out."""
-    children, ends = trie(texts, spelling)
-    spend(50)
-    if not ends:
-        return nfa.empty()
-    states: dict[tuple[bool, tuple[tuple[int, int], ...]], int] = {}  # by what is read from here on
-    place = [0] * len(children)
-    for node in reversed(range(len(children))):
-        onward = tuple((byte, place[to]) for byte, to in sorted(children[node].items()))
-        place[node] = states.setdefault((node in ends, onward), len(states))
-    rows = [merged([(byte, byte, to) for byte, to in onward]) for _, onward in states]
-    accept = [state for (is_end, _), state in states.items() if is_end]
-    return nfa.of_rows(rows, [place[0]], accept, minimal=True)
-
-
-def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:
-    """Return the trie of some texts in all their spellings: by node the next ones by byte, and the text that ends there.
-    Each node is before those that follow it. Strings with a surrogate are left out."""
-    children: list[dict[int, int]] = [{}]
-    after: dict[tuple[int, str], int] = {}  # the node after a character, in any of its encodings
-    ends: dict[int, str] = {}
-
-    def step(node: int, choices: Sequence[int]) -> int:
-        if choices[0] not in children[node]:
-            children[node].update(dict.fromkeys(choices, len(children)))
-            children.append({})
-        return children[node][choices[0]]
-
-    for text in texts:
-        spend((1 if text.isascii() else 20) * len(text))
-        spelled = [spelling.ways(char) for char in text]
-        if not all(spelled):
-            continue
-        node = 0
-        for char, found in zip(text, spelled, strict=True):
-            if len(found) == 1 == len(found[0]):
-                byte, onward = found[0][0][0], children[node]
-                node = onward.get(byte, 0)  # nothing leads to the root
-                if not node:
-                    node = onward[byte] = len(children)
-                    children.append({})
-                continue
-            if (node, char) not in after:
-                last = []
-                for way in found:
-                    here = node
-                    for choices in way[:-1]:
-                        here = step(here, choices)
-                    last.append((here, way[-1]))
-                after[node, char] = end = len(children)
-                children.append({})
-                for here, choices in last:
-                    children[here].update(dict.fromkeys(choices, end))
-            node = after[node, char]
-        ends[node] = text
-    return children, ends
+    return trie_of(texts, spelling.letters)

@@ -21,6 +21,7 @@ from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences
 from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, normalize, within
 from ..automata.work import metered
+from ..core import Letters
 
 Ways = tuple[tuple[tuple[int, ...], ...], ...]
 """The encodings of one character: for each encoding, the bytes allowed at each position."""
@@ -39,6 +40,11 @@ class Spelling:
     alphabet: Alphabet
     ways: Callable[[str], Ways]
     free: Spelling | None = None
+
+    @cached_property
+    def letters(self) -> Letters:
+        """The encodings of characters for the core."""
+        return Letters(self.ways)
 
 
 # ---------------------------------------------------------------- the strings of JSON

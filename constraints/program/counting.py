@@ -2,122 +2,35 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from jaxtyping import Bool, Int
-from numpy import ndarray
-
 from ..automata.work import metered, spend
+from ..core import Alive as Alive
+from ..core import alive as alive_of
+from ..core import written_out as copies_of
 from .node import Node
-from .tables import Table, table
-
-
-class Alive(NamedTuple):
-    """Which states of a counted table can be completed, by the characters read.
-
-    ``begins``: the numbers of characters, from 0 upwards, from which on each of ``sets`` holds. ``last``: the most that are
-    told apart.
-    """
-
-    begins: list[int]
-    sets: list[Bool[ndarray, " states"]]
-    last: int
-
-    def after(self, characters: int) -> Bool[ndarray, " states"]:
-        """Mark the states from which, after so many characters, a text can still be completed."""
-        return self.sets[bisect_right(self.begins, characters) - 1]
-
-    @property
-    def num_states(self) -> int:
-        """How many states there are with their numbers of characters."""
-        ends = [*self.begins[1:], self.last + 1]
-        lengths = (end - begin for begin, end in zip(self.begins, ends, strict=True))
-        return sum(n * int(np.count_nonzero(found)) for n, found in zip(lengths, self.sets, strict=True))
+from .tables import Table
 
 
 def alive(node: Node) -> Alive:
     """Return for a ``COUNT`` node which states can be completed, as far as it counts.
 
-    Without an upper bound it counts up to the lower one, after which all can.
+    Without an upper bound it counts up to the lower one, after which all can. ``after(characters)`` marks the states; ``last``:
+    the most characters that are told apart; ``num_states``: the states with their numbers of characters.
     """
     found = _alive.get(node)
     if found is None:
-        found = _alive[node] = _alive_after(node.tables[0], node.low, node.high)
+        found = _alive[node] = alive_of(node.tables[0], node.low, node.high)
     return found
 
 
 _alive: WeakKeyDictionary[Node, Alive] = WeakKeyDictionary()
 
 
-def _alive_after(found: Table, low: int, high: int | None) -> Alive:
-    size = found.num_states
-    pairs = np.divmod(np.unique(found.edges[:, 0].astype(np.int64) * size + found.edges[:, 3]), size)
-    is_ending = found.between[pairs[1]]  # the moves that end a character
-    from_end, to_end, from_inside, to_inside = (
-        *(each[is_ending] for each in pairs),
-        *(each[~is_ending] for each in pairs),
-    )
-    accepting = found.label >= 0
-
-    def before(later: Bool[ndarray, " states"], ends: bool) -> Bool[ndarray, " states"]:
-        states = accepting.copy() if ends else np.zeros(size, bool)
-        states[from_end[later[to_end]]] = True
-        known = -1
-        while known != (known := int(np.count_nonzero(states))):
-            states[from_inside[states[to_inside]]] = True
-        return states
-
-    last = low if high is None else high
-    begins, sets = [last], [np.ones(size, bool) if high is None else before(np.zeros(size, bool), True)]
-    read = last
-    while read > 0:
-        read -= 1
-        spend(20 + size / 50)
-        earlier = before(sets[-1], read >= low)
-        if np.array_equal(earlier, sets[-1]):
-            read = begins[-1] = (
-                low if read > low else 0 if read < low else read
-            )  # so it stays, until texts may end no more
-        else:
-            begins.append(read)
-            sets.append(earlier)
-    return Alive(begins[::-1], sets[::-1], last)
-
-
 @metered(maxsize=256)
 def written_out(node: Node) -> Table:
     """Return a ``COUNT`` node as a table: a copy of the states for each number of characters."""
-    found, live = node.tables[0], [alive(node).after(read) for read in range(alive(node).last + 1)]
-    numbers, size = list[Int[ndarray, " states"]](), 0
-    for states in live:
-        numbers.append(np.cumsum(states) - 1 + size)
-        size += int(np.count_nonzero(states))
-    spend(size / 10)
-    edges, label = list[Int[ndarray, "edges 4"]](), list[Int[ndarray, " states"]]()
-    source, low, high, target = found.edges.T
-    ends = found.between[target]
-    for characters, states in enumerate(live):
-        label.append(np.where((found.label >= 0) & (characters >= node.low), 0, -1)[states])
-        for step in (0, 1):
-            after = characters + step
-            if node.high is None:
-                after = min(after, node.low)
-            if after < len(live):
-                kept = (ends == bool(step)) & states[source] & live[after][target]
-                edges.append(
-                    np.column_stack(
-                        [
-                            numbers[characters][source[kept]],
-                            low[kept],
-                            high[kept],
-                            numbers[after][target[kept]],
-                        ]
-                    )
-                )
-    return table(np.concatenate(edges), np.concatenate(label))
+    return copies_of(node.tables[0], alive(node), node.low, node.high)
 
 
 def allowed(node: Node, bits: int, count: int) -> int:

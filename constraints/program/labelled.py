@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import limits
+from ..automata.dfa import together
 from ..automata.nfa import Nfa
-from ..automata.subsets import together
 from .tables import Table, table
 
 

@@ -120,7 +120,7 @@ def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
     if high is not None and low > high:
         return NOTHING
     node = _node(Kind.COUNT, (), (found,), low, high)
-    return node if alive(node).after(0)[0] else NOTHING
+    return node if alive(node).can_begin else NOTHING
 
 
 def bag(
@@ -150,11 +150,11 @@ def bag(
         Labels never fall from one member to the next; the labels from ``members`` on stand anywhere.
     """
     parts = tuple(values)
-    if any(found.label[found.edges[:, 0]].max(initial=-1) >= 0 for found in (first, later)):
+    if first.goes_on or later.goes_on:
         raise ValueError(
             "bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own"
         )
-    if first.label[0] >= 0 or later.label[0] >= 0:
+    if first.accepts_empty or later.accepts_empty:
         raise ValueError("bag: a name is empty; let each begin with a byte of its own")
     needed = sum(1 << each for each in set(required))
     if needed >> members:

@@ -18,8 +18,7 @@ from typing import Any
 
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
-from ..automata.epsilon import Move, Rows, merged
-from ..automata.nfa import Nfa, of_rows
+from ..automata.nfa import Nfa, Rows, erased, looped
 from ..automata.utf8 import Alphabet, CodePoints
 from ..automata.work import metered
 from .characters import matched
@@ -54,18 +53,10 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
     return nfa.literal(bytes([byte]))
 
 
-def transparent(automaton: Nfa, marks: Ranges = ALL_MARKS) -> Nfa:
-    """Return the automaton with a loop on some marks at each state."""
-    plain = automaton.plain
-    return of_rows(
-        with_loops(plain.rows, range(plain.num_states), marks), plain.start.tolist(), plain.accept.tolist()
-    )
-
-
 def with_loops(rows: Rows, states: Container[int], marks: Ranges = ALL_MARKS) -> Rows:
     """Return the moves of all states, and of those in ``states`` also a loop that reads any of the marks."""
     return [
-        merged([*row, *((*mark, state) for mark in marks)]) if state in states else row
+        [*row, *((*mark, state) for mark in marks)] if state in states else row
         for state, row in enumerate(rows)
     ]
 
@@ -84,29 +75,16 @@ def resolve(
     preceding character raise ``UnsupportedConstraint``. ``words`` are word characters to use in place of the ASCII ones for
     ``\\b`` under ``re.ASCII``. ``looks``: the words also contain marks of look-arounds, which are kept.
     """
-    marked = [row for row in automaton.rows if row and row[-1][0] >= BEGIN]  # marks are the highest bytes
-    if not marked:
+    used = tuple(automaton.marks(BEGIN))  # marks are the highest bytes
+    if not used:
         return automaton
-    marks = {m for row in marked for low, high, _ in row if low >= BEGIN for m in range(low, high + 1)}
-    used = tuple(sorted(marks))
     if middle is not None and any(m in LOOKS_BACK for m in used):
         raise UnsupportedConstraint(
             f"an anchor other than $ inside a look-ahead of {middle!r} cannot be compiled", path="position 0"
         )
     check = checker(used, alphabet, words)
-    both = dfa.intersect(automaton, transparent(check, LOOKS) if looks else check)
+    both = dfa.intersect(automaton, looped(check, LOOKS) if looks else check)
     return erased(both, BEGIN, 0xFF)
-
-
-def erased(automaton: Nfa, first: int, last: int) -> Nfa:
-    """Replace the transitions on some marks by epsilon transitions."""
-    rows, skips = list[list[Move]](), list(automaton.skips)
-    for state, row in enumerate(automaton.rows):
-        skips += [(state, to) for low, high, to in row if low <= last and high >= first]
-        parts = [(low, min(high, first - 1), to) for low, high, to in row]
-        parts += [(max(low, last + 1), high, to) for low, high, to in row]
-        rows.append(merged([move for move in parts if move[0] <= move[1]]))
-    return of_rows(rows, automaton.start.tolist(), automaton.accept.tolist(), skips)
 
 
 @metered(maxsize=64)

@@ -19,24 +19,24 @@ from .syntax import constants as constants
 from .syntax import parser as parser
 
 LISTED = (constants.LITERAL, constants.RANGE)
+IGNORECASE, DOTALL = int(re.IGNORECASE), int(re.DOTALL)
+"""As integers: arithmetic with members of ``re.RegexFlag`` takes many times as long."""
 
 
 def characters(item: Item, flags: int) -> CodePoints:
     """Return the code points that an item matching one character stands for."""
     operation, argument = item
     if operation is constants.ANY:
-        return utf8.EVERY if flags & re.DOTALL else utf8.negate(((10, 10),))
-    if operation is constants.LITERAL and not flags & re.IGNORECASE:
-        return utf8.normalize([(argument, argument)])
-    if operation is constants.LITERAL and argument not in cases():
-        return utf8.normalize([(argument, argument)])
-    if operation is constants.IN and not flags & re.IGNORECASE:
+        return utf8.EVERY if flags & DOTALL else utf8.negate(((10, 10),))
+    if operation is constants.LITERAL and (not flags & IGNORECASE or argument not in cases()):
+        return () if 0xD800 <= argument <= 0xDFFF else ((argument, argument),)
+    if operation is constants.IN and not flags & IGNORECASE:
         listed = [a if o is constants.RANGE else (a, a) for o, a in argument if o in LISTED]
         negated = argument[0][0] is constants.NEGATE
         if len(listed) + negated == len(argument):  # plain characters and ranges need no search
             return utf8.negate(utf8.normalize(listed)) if negated else utf8.normalize(listed)
     key = (operation, tuple(argument) if operation is constants.IN else argument)
-    return whatever_case(key, flags) if flags & re.IGNORECASE else matched(key, flags)
+    return whatever_case(key, flags) if flags & IGNORECASE else matched(key, flags)
 
 
 @metered(maxsize=1024)
@@ -59,7 +59,7 @@ def whatever_case(item: Item, flags: int) -> CodePoints:
     if item[0] is constants.LITERAL:
         return utf8.normalize((c, c) for c, yes in alike.items() if yes)
     inside = np.zeros(0x110001, bool)
-    for low, high in characters(item, flags & ~re.IGNORECASE):
+    for low, high in characters(item, flags & ~IGNORECASE):
         inside[low : high + 1] = True
     inside[list(alike)] = list(alike.values())
     ends = np.flatnonzero(np.diff(inside, prepend=False)).tolist()

@@ -16,8 +16,7 @@ from typing import Any
 from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.arrays import check_limit
-from ..automata.epsilon import Move, Rows, merged
-from ..automata.nfa import Nfa
+from ..automata.nfa import Move, Nfa, Rows
 from ..automata.work import spend
 from . import anchors, lookaround
 from .pattern import REFUSED, Builder
@@ -167,7 +166,9 @@ def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
         leaving = [edge for way in ways for edge in program.edges[way]]
         cuts = {0, 256}.union(*({low, high + 1} for low, high, _ in leaving))
         if leaving:
-            moves = [move for each, at in zip(behind, read, strict=True) if at >= 0 for move in each.rows[at]]
+            moves = [
+                move for each, at in zip(behind, read, strict=True) if at >= 0 for move in each.moves(at)
+            ]
             cuts = cuts.union(*({low, high + 1} for low, high, _ in moves))
         spend(10 + 2 * len(cuts) + len(leaving))
         for low, end in itertools.pairwise(sorted(cuts)):
@@ -182,6 +183,6 @@ def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
             rest = opened(True, ways[: ways.index(END)], read)
             assert rest is not None
             row.append((MARK, MARK, rest))
-        rows.append(merged(row))
+        rows.append(row)
     assert start is not None
-    return nfa.plain(rows, [start], [i for (after, _, _), i in number.items() if after])
+    return nfa.of_rows(rows, [start], [i for (after, _, _), i in number.items() if after]).plain

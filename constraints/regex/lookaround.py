@@ -91,5 +91,5 @@ def resolve(automaton: Nfa, marks: list[Look], alphabet: Alphabet, level: int = 
     for one in marks:
         automaton = one.kept(automaton, alphabet)
     for byte in LEVELS[level % 2] if marks else ():
-        automaton = anchors.erased(automaton, byte, byte)
+        automaton = nfa.erased(automaton, byte, byte)
     return automaton

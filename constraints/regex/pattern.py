@@ -50,7 +50,7 @@ REFUSED = {
     constants.GROUPREF_EXISTS: ("a conditional group: write its two cases as alternatives", r"\(\?\("),
 }
 """Constructs of ``re`` that are not compiled: what they are and what to write instead, and their sign in a pattern."""
-SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
+SET_FLAGS = int(re.IGNORECASE | re.ASCII | re.DOTALL)
 
 
 @limited()
@@ -161,7 +161,7 @@ class Builder(NamedTuple):
                 dfa.difference(every, match) if operation is constants.ASSERT_NOT else dfa.simplify(match)
             )
         match = functools.reduce(lambda a, b: dfa.simplify(dfa.intersect(a, b)), matches)
-        return dfa.intersect(rest, anchors.transparent(match))
+        return dfa.intersect(rest, nfa.looped(match, anchors.ALL_MARKS))
 
     def look(self, operation: Any, argument: Any, flags: int) -> Nfa:
         """Record a look-around and return the automaton of its mark."""

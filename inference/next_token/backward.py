@@ -276,8 +276,13 @@ def twice(table: Tensor) -> Tensor:
 
 
 def tensors(value: Any) -> tuple[Tensor, ...]:
-    """Return the tensors of a semiring's value."""
-    return (value,) if isinstance(value, Tensor) else (value.mantissa, value.exponent)
+    """Return the tensors of a semiring's value; those of an object from outside are the items of a tuple, or its attributes."""
+    if isinstance(value, Scaled):
+        return value.mantissa, value.exponent
+    if isinstance(value, Tensor):
+        return (value,)
+    parts = value if isinstance(value, tuple) else vars(value).values()
+    return tuple(part for part in parts if isinstance(part, Tensor))
 
 
 def in_precision(value: Any, dtype: torch.dtype) -> Any:

@@ -11,10 +11,8 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import tractile as tt
-from tractile.constraints.automata.dfa import minimize
-from tractile.constraints.automata.epsilon import NO_EPSILONS
+from tractile.constraints.automata.dfa import determinize, minimize
 from tractile.constraints.automata.nfa import Nfa
-from tractile.constraints.automata.subsets import determinize
 
 MAX_STATES = 400_000
 
@@ -62,4 +60,4 @@ def minimal(constraint: tt.constraints.Constraint, limit: int = MAX_STATES) -> D
 
 def constraint_of(dfa: Dfa) -> tt.constraints.Constraint:
     """The constraint of an automaton's language."""
-    return tt.constraints.Constraint(Nfa(dfa.num_states, dfa.edges, NO_EPSILONS, dfa.start, dfa.accept))
+    return tt.constraints.Constraint(Nfa(dfa.num_states, dfa.edges, (), dfa.start, dfa.accept))

@@ -76,11 +76,8 @@ def masks(asked, budget, seed):
     return found
 
 
-@pytest.mark.parametrize("positions", [40, 250])
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_a_stated_minimum_is_granted_to_whoever_asks(monkeypatch, name, positions):
-    """However early searches are given up."""
-    monkeypatch.setattr(limits, "POSITIONS", positions)
+def test_a_stated_minimum_is_granted_to_whoever_asks(name):
     needed = stated(query(name))
     assert masks(query(name), needed, 0)[-1] == [VOCAB.eos_token_id]
     assert stated(query(name), needed - 1) == needed
@@ -89,10 +86,8 @@ def test_a_stated_minimum_is_granted_to_whoever_asks(monkeypatch, name, position
     assert masks(again, needed, 1)[-1] == [VOCAB.eos_token_id]
 
 
-@pytest.mark.parametrize("positions", [40, 250])
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_masks_are_equal_before_and_after_other_requests(monkeypatch, name, positions):
-    monkeypatch.setattr(limits, "POSITIONS", positions)
+def test_masks_are_equal_before_and_after_other_requests(name):
     asked = query(name)
     needed = stated(asked)
     for seed in range(3):

@@ -69,7 +69,7 @@ def test_constraints_combine_with_constraints_alone():
 @pytest.mark.parametrize("syntax", ["json", "python"])
 @pytest.mark.parametrize(
     "property",
-    [{"minimum": []}, {"additionalProperties": 1}, {"items": None}, {"required": [3]}, {"maxLength": "3"}, {"enum": 1}],
+    [{"minimum": []}, {"additionalProperties": 1}, {"required": [3]}, {"maxLength": "3"}, {"enum": 1}],
 )  # fmt: skip
 def test_keywords_of_tools_have_their_forms(syntax, property):
     tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": property}}}

@@ -16,9 +16,9 @@ SAME_ANSWER = {
     "json.nodes.values.MOST_OPEN",  # others are written later
     "json.vocabulary.EVER",
     "sql.constraint.DEPTH",  # the default of an argument
-    "automata.repeats.MOST_WORK",
     "grammar.nodes.MOST_PARTS",
     "grammar.nodes.MOST_REPEATED",
+    "json.tagged.MOST_TAGS",
     "program.nodes.MOST_INLINED",
     "regex.anchors.ALL_MARKS",  # bytes
 }

@@ -2,7 +2,7 @@
 //
 //     fuzz INPUTS SEED            the inputs SEED, SEED + 1, …; `fuzz 1 S` repeats one
 //     fuzz INPUTS SEED answers    prints what is answered, a line each input, so that builds can be compared: "-" where it is refused, "~"
-//                                 before what may be an upper bound, "?" where whether there is an end rests on orders that are not tried
+//                                 before what may be an upper bound
 //
 // Texts are compared with the languages of nodes as sets, masks and distances with a breadth-first search over tokens. Of programs
 // with budgets of parts, or items that differ, only the latter: what they mean is tested beside the definition.
@@ -819,7 +819,7 @@ struct Answers {
   Masks& masks;
   Random& rng;
   const Trie& trie;
-  bool exact, every_order, spelled;
+  bool exact, spelled;
 
   template <class Asked>
   void answer(const std::string& name, Asked asked) {
@@ -844,9 +844,8 @@ struct Answers {
 
   void walk(i32 c) {
     for (int turn = 0; turn < 6; ++turn) {
-      const std::string doubt = every_order || spelled ? "" : "?";
-      answer(doubt + "end", [&] { return masks.after_token(c, spelled) != NONE; });
-      answer(doubt + "mask", [&] { return digest(masks.words(c, spelled)); });
+      answer("end", [&] { return masks.after_token(c, spelled) != NONE; });
+      answer("mask", [&] { return digest(masks.words(c, spelled)); });
       const int most = rng.between(0, 40), left = rng.below(12);
       answer(exact ? "fewest" : "~fewest", [&] { return std::min(masks.fewest(c, most, spelled), most + 1); });
       answer(exact ? "within" : "~within", [&] { return digest(masks.words_within(c, left, spelled)); });
@@ -877,7 +876,7 @@ void check(const Trie& trie, Stacks& stacks, Masks& masks, Random& rng, const Pr
   if (answering) {
     bool every_order = true, differ = false;
     for (const SomeNode& n : p.nodes) every_order &= n.kind != BAG || n.parts.size() < 2, differ |= n.kind == APART;
-    for (int walks = 0; walks < 3; ++walks) Answers{stacks, masks, rng, trie, every_order && !differ, every_order, spelled}.walk(start);
+    for (int walks = 0; walks < 3; ++walks) Answers{stacks, masks, rng, trie, every_order && !differ, spelled}.walk(start);
     return;
   }
   Checked checked{trie, stacks, masks, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};

@@ -35,13 +35,13 @@ def answers(tmp_path_factory):
     return found
 
 
-def compare(answers, scale, doubtful):
+def compare(answers, scale):
     """Compare what is answered with two scales, and return how many answers there were."""
     compared = 0
     for plain, scaled in zip(answers["as they are"], answers[scale], strict=True):
         assert plain[0] == scaled[0]
         for one, other in zip(plain[1:], scaled[1:], strict=False):  # one that is refused may end a walk
-            if one[0] == "~" or (one[0] == "?") != doubtful or "-" in (one[-1], other[-1]):
+            if one[0] == "~" or "-" in (one[-1], other[-1]):
                 continue
             assert one == other, f"input {plain[0]}"
             compared += 1
@@ -50,15 +50,7 @@ def compare(answers, scale, doubtful):
 
 @pytest.mark.parametrize("scale", [name for name in SCALES if name != "as they are"])
 def test_no_answer_changes(answers, scale):
-    assert compare(answers, scale, doubtful=False) > 10 * INPUTS
-
-
-@pytest.mark.xfail(
-    strict=True, reason="of more than EVERY_ORDER members not all orders are tried: said to have no end"
-)
-def test_nor_where_members_are_in_any_order_and_tokens_count(answers):
-    for scale in ("halved", "nearly taken away"):
-        compare(answers, scale, doubtful=True)
+    assert compare(answers, scale) > 10 * INPUTS
 
 
 def test_every_constant_that_bounds_something_stands_there():

@@ -138,7 +138,8 @@ def constraints(rng):
         within = some if within is None else within & some
         texts = {text for text in texts if (re.fullmatch(pattern, text) is None) == without}
     found = found if within is None else found & within
-    return None if found.narrowed else (found, {text.encode() for text in texts})
+    lacking = any(cut.keyword != "escapes" for cut in found.narrowed)  # of which the letters have none
+    return None if lacking else (found, {text.encode() for text in texts})
 
 
 def words_of(rng):

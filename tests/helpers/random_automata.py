@@ -11,4 +11,4 @@ def drawn(dice):
     edges = np.array(sorted({(dice.randrange(n), *ends, dice.randrange(n)) for ends in ranges}))
     accept = np.array(sorted({dice.randrange(n) for _ in range(2)}))
     start = np.array(sorted({dice.randrange(n) for _ in range(dice.randint(1, 2))}))
-    return Nfa(n, edges, np.empty((0, 2), np.int64), start, accept).plain
+    return Nfa(n, edges, (), start, accept).plain

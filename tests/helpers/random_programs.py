@@ -143,7 +143,7 @@ def random_table(rng: Random, counted: bool = False) -> Table | None:
         for low in rng.choices(ALPHABET, k=rng.randint(1, 4))
     ]
     accept = rng.sample(range(size), rng.randint(1, size))
-    nfa = Nfa(size, np.array(edges), np.empty((0, 2), np.int64), np.array([0]), np.array(accept))
+    nfa = Nfa(size, np.array(edges), (), np.array([0]), np.array(accept))
     if not counted:
         return of_nfa(nfa)
     nfa = nfa.plain

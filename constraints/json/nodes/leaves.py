@@ -6,17 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from ....errors import TooManyStates
 from ... import limits
-from ...automata.epsilon import NO_EPSILONS
 from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import nodes, tables
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from ...program.tables import Table
 from .. import numbers, strings
 from ..numbers import Notation
 from ..shapes import Numbers, Strings
@@ -39,8 +35,7 @@ def blanks(most: float) -> Node:
 def blanks_nfa(most: float) -> Nfa:
     """Return the automaton of white space of at most ``most`` characters."""
     edges, states = blanks_at(0, 1, most)
-    rows = np.array(edges, np.int64).reshape(-1, 4)
-    return Nfa(len(states), rows, NO_EPSILONS, np.array([0]), np.array(states))
+    return Nfa(len(states), edges, (), [0], states)
 
 
 def blanks_at(state: int, fresh: int, most: float) -> tuple[list[tuple[int, int, int, int]], list[int]]:
@@ -86,17 +81,6 @@ def string(shape: Strings, spelling: Spelling) -> Node:
         inside = tables.of_nfa(strings.body(shape, spelling))
     else:
         inside = strings.letters(shape.atoms, shape.but, spelling)
-    return NOTHING if inside is None else nodes.count(around(inside, spelling), shape.least, shape.most)
-
-
-def around(inside: Table, spelling: Spelling) -> Table:
-    """Return the table of strings: what is inside them, with the bytes around it. What opens a string ends no character."""
-    if inside.between[0]:
-        inside = tables.with_fresh_start(inside)
-    start, quote = len(spelling.opening), spelling.closing
-    end = start + inside.num_states
-    edges = [(0, byte, byte, start) for byte in spelling.opening]
-    edges += [(start + state, quote, quote, end) for state in np.flatnonzero(inside.label >= 0).tolist()]
-    rows = np.concatenate([np.add(inside.edges, (start, 0, 0, start)), np.array(edges, np.int64)])
-    between = np.concatenate([[False] * (start + 1), inside.between[1:], [False]])
-    return tables.table(rows, [*[-1] * end, 0], between)
+    if inside is None:
+        return NOTHING
+    return nodes.count(tables.around(inside, spelling.opening, spelling.closing), shape.least, shape.most)

@@ -112,7 +112,7 @@ def byte_automata(draw) -> nfa.Nfa:
     ]
     accept = np.flatnonzero(rng.random(states) < 0.4)
     edges = np.array(rows, np.int64).reshape(-1, 4)
-    return nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept).plain
+    return nfa.Nfa(states, edges, (), np.array([0]), accept).plain
 
 
 @settings(max_examples=20)
@@ -223,7 +223,7 @@ def test_bounded_strings_share_their_sets():
 
 def test_a_state_that_nothing_leads_to_is_left_out():
     edges = np.array([[0, 97, 97, 2], [1, 98, 98, 2], [2, 99, 99, 3]])  # nothing leads to state 1
-    spoilt = nfa.Nfa(4, edges, np.empty((0, 2), np.int64), np.array([0]), np.array([3]))
+    spoilt = nfa.Nfa(4, edges, (), np.array([0]), np.array([3]))
     found = compiled(spoilt, vocabulary(0))
     assert found.distances.tolist() == [3, 2, 1, 0]
     with pytest.raises(tt.errors.BudgetTooSmall) as error:

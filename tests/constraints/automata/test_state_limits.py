@@ -9,9 +9,10 @@ from random_automata import drawn
 
 import tractile as tt
 from tractile.constraints import limits, regex
-from tractile.constraints.automata import arrays, dfa
-from tractile.constraints.automata.nfa import Nfa
-from tractile.constraints.automata.subsets import determinize
+from tractile.constraints.automata import dfa, work
+from tractile.constraints.automata.dfa import determinize
+from tractile.constraints.automata.nfa import Nfa, of_rows
+from tractile.constraints.engine import cores
 from tractile.errors import TooManyStates
 
 DRAWN = [nfa for nfa in (drawn(random.Random(seed)) for seed in range(60)) if nfa.num_states > 1]
@@ -78,16 +79,21 @@ def test_pairs_of_states_are_counted():
         least(lambda limit, a=a, b=b: dfa.intersect(a, b, limit), len(pairs))
 
 
-def test_transitions_are_ten_for_each_state(monkeypatch):
-    with pytest.raises(TooManyStates) as caught:
-        arrays.check_transitions(10 * limits.STATES + 1)
-    assert caught.value.limit == 10 * limits.STATES
-    arrays.check_transitions(10 * limits.STATES)
-    word = regex("[a-c]{40}").nfa.plain
-    monkeypatch.setattr(limits, "STATES", 4)
-    assert dfa.intersect(word, word, 41).num_states == 41  # 40 transitions
-    with pytest.raises(TooManyStates, match="limit of 40 states or transitions"):
-        dfa.intersect(regex("[a-c]{41}").nfa.plain, regex("[a-c]{41}").nfa.plain, 42)
+def complete(size):
+    """Each state goes to all by one byte."""
+    return of_rows([[(97, 97, to) for to in range(size)]] * size, [0], [0])
+
+
+def test_transitions_are_ten_for_each_state():
+    assert dfa.intersect(complete(47), complete(47)).num_states == 47**2  # 4,879,681 transitions
+    with pytest.raises(TooManyStates, match="limit of 5,000,000 states or transitions"):
+        dfa.intersect(complete(48), complete(48))
+
+
+def test_limits_of_the_core_are_those_of_the_package():
+    assert (cores.CORE.STATES, cores.CORE.WORK) == (limits.STATES, limits.WORK)
+    nfa = regex("(a|b)*a(a|b){9}").nfa.plain
+    assert dfa.resolved(nfa, work.SIMPLIFYING).num_states == dfa.resolved(nfa).num_states > 1000
 
 
 def test_sets_of_token_automata_are_counted():
@@ -111,19 +117,19 @@ def test_what_is_deterministic_is_made_as_small_as_its_language():
         nfa = determinize(regex(pattern).nfa)
         assert dfa.simplify(nfa).num_states == dfa.minimize(nfa).num_states == size
     redundant = Nfa(
-        4, np.array([[0, 97, 97, 1], [0, 98, 98, 2], [1, 99, 99, 3], [2, 99, 99, 3]]), np.empty((0, 2), np.int64),
+        4, np.array([[0, 97, 97, 1], [0, 98, 98, 2], [1, 99, 99, 3], [2, 99, 99, 3]]), (),
         np.array([0]), np.array([3]),
     )  # fmt: skip
     assert redundant.is_deterministic
     assert dfa.simplify(redundant).num_states == 3
 
 
-def test_large_deterministic_automata_stay_as_they_are(monkeypatch):
-    nfa = regex("a{2,5}(?:b|c)").nfa.plain
-    redundant = dfa.intersect(nfa, regex("[abc]{0,9}").nfa)
-    assert redundant.is_deterministic
-    small = dfa.minimize(redundant).num_states
-    assert small < redundant.num_states
-    for most, size in ((redundant.num_states, small), (redundant.num_states - 1, redundant.num_states)):
-        monkeypatch.setattr(dfa, "MANY_STATES", most)
-        assert dfa.simplify(redundant).num_states == size
+def test_large_deterministic_automata_stay_as_they_are():
+    for most, stays in ((dfa.MANY_STATES // 4, False), (dfa.MANY_STATES, True)):
+        redundant = dfa.intersect(
+            regex(f"a{{2,{most}}}(?:b|c)").nfa.plain, regex(f"[abc]{{0,{most + 9}}}").nfa
+        )
+        assert redundant.is_deterministic
+        small = dfa.minimize(redundant).num_states
+        assert small < redundant.num_states
+        assert dfa.simplify(redundant).num_states == (redundant.num_states if stays else small)

@@ -6,7 +6,7 @@ import random
 from random_automata import drawn
 
 from tractile.constraints import Constraint, Vocabulary, explicit, regex
-from tractile.constraints.automata import subsets
+from tractile.constraints.automata import dfa
 
 
 def test_the_language_stays():
@@ -14,7 +14,7 @@ def test_the_language_stays():
     for _ in range(150):
         nfa = drawn(dice)
         if nfa.num_states:
-            found = subsets.resolved(nfa)
+            found = dfa.resolved(nfa)
             changed += found is not nfa
             assert found.is_deterministic
             for length in range(5):
@@ -27,7 +27,7 @@ def test_an_automaton_whose_sets_take_too_much_stays():
     dice = random.Random(0)
     kept = [nfa for nfa in (drawn(dice) for _ in range(50)) if nfa.num_states and not nfa.is_deterministic]
     assert kept
-    assert all(subsets.resolved(nfa, 1) is nfa for nfa in kept)
+    assert all(dfa.resolved(nfa, 1) is nfa for nfa in kept)
 
 
 def test_a_large_automaton_is_made_deterministic_before_its_tokens_are_written_out(monkeypatch):

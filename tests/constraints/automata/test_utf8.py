@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tractile.constraints.automata import utf8
-from tractile.constraints.automata.subsets import determinize
+from tractile.constraints.automata.dfa import determinize
 
 EDGES = [0, 1, 0x7E, 0x7F, 0x80, 0x7FF, 0x800, 0xFFF, 0x1000, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF]
 

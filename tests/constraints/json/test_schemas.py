@@ -211,7 +211,7 @@ def test_no_state_leads_nowhere():
     }
     constraint = json_schema(schema)
     automaton = constraint.bytes_automaton
-    again = Nfa(automaton.num_states, automaton.edges, automaton.epsilons, automaton.start, automaton.accept)
+    again = Nfa(automaton.num_states, automaton.edges, (), automaton.start, automaton.accept)
     assert again.plain.num_states == automaton.num_states
     vocab = Vocabulary([None, *(bytes([byte]) for byte in range(256)), b'{"', b'":'], eos_token_id=0)
     compiled = constraint.compile(vocab)

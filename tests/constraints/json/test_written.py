@@ -112,10 +112,10 @@ def test_a_second_60_is_left_out_and_said(name, text):
     for schema in ({"format": name}, {"not": {"format": name}}):
         constraint = json_schema(schema | {"type": "string"}, on_narrowed="ignore")
         assert not constraint.accepts(json.dumps(text))
-        assert [each.keyword for each in constraint.narrowed] == ["format"]
+        assert "format" in [each.keyword for each in constraint.narrowed]
     for pattern, left_out in (("Z$", True), (":[0-5][0-9]Z$", False)):
         beside = json_schema({"type": "string", "format": name, "pattern": pattern}, on_narrowed="ignore")
-        assert bool(beside.narrowed) == left_out
+        assert any(each.keyword == "format" for each in beside.narrowed) == left_out
 
 
 @pytest.mark.parametrize("name", ["regex", "idn-hostname", "colour"])
