@@ -24,7 +24,6 @@ class Breaks {
   size_t bytes() const { return sets_.bytes() + entries_.size() * sizeof(Entry) + index_.bytes() + uses_.bytes() + table_bytes_ + 8 * known_.capacity(); }
 
  private:
-
   struct Cost {
     i32 tokens;  // FAR: there is no text
     i32 less;    // the number of the set of bytes after which it is one less; 0: none
