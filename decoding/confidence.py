@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 from ..circuits.io.summary import html_table
-from ..inference.smc.field import Field, bar
+from ..inference.smc.confidence import Estimate
+from ..inference.smc.field import Field, bar, in_words
 from ..inference.smc.paths import at_path, leaves, read_path
 from ..inference.smc.posterior import Posterior
 
@@ -50,17 +51,12 @@ class Confidence(Mapping[str, Field]):
     def __len__(self) -> int:
         return len(self._paths)
 
-    def rows(self) -> list[tuple[str, Any, float, float]]:
-        """Return for each field of the answer its path, value, probability and standard error."""
+    def rows(self) -> list[tuple[str, Any, Estimate]]:
+        """Return for each field of the answer its path, its value and the probability of this value."""
         found = []
         for path, field in self.items():
             value = at_path(self.answer, read_path(path))
-            try:
-                p = field[value]
-            except KeyError:  # the answer's text is not among those drawn
-                found.append((path, value, 0.0, 0.0))
-            else:
-                found.append((path, value, p.value, p.error))
+            found.append((path, value, field.estimate(value)))
         return found
 
     def __repr__(self) -> str:
@@ -69,8 +65,8 @@ class Confidence(Mapping[str, Field]):
     def __str__(self) -> str:
         rows = self.rows()
         wide = max(len(path) for path, *_ in rows)
-        return "\n".join(f"{path:{wide}}  {p:6.3f} ± {e:.3f}  {bar(p)}  {v!r}" for path, v, p, e in rows)
+        return "\n".join(f"{path:{wide}}  {in_words(p)}  {bar(p.value)}  {v!r}" for path, v, p in rows)
 
     def _repr_html_(self) -> str:
-        rows = [(path, repr(value), f"{p:.3f}", bar(p)) for path, value, p, _ in self.rows()]
+        rows = [(path, repr(value), in_words(p), bar(p.value)) for path, value, p in self.rows()]
         return html_table(["field", "value", "probability", ""], rows, "")

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import torch
 
-from .field import Listed
+from .field import TOLERANCE, Listed
 from .loop import run_together
 from .particles import Particles
 from .posterior import Posterior
@@ -30,8 +30,6 @@ from .runs import pool
 from .step import Extension, Step
 from .user_potential import FunctionPotential
 
-TOLERANCE = 1e-3
-"""The share of the mass that may stay unread where nothing is drawn."""
 PASSES = 256
 """The most passes of the language model of :attr:`Source.listed`, beside those of one run of the sampler."""
 SEED = 0xF1E1D
@@ -76,6 +74,8 @@ class Source:
         left_out = log_sum(masses) + math.log(TOLERANCE) if bounded else -math.inf
         if tree.log_unread > left_out:
             own = self.posterior
+            if own.log_evidence < log_sum(masses) - math.log(2):
+                return Listed(texts, masses, tree.log_unread, None)
             known = torch.tensor([tokens in tree.complete for tokens in own.token_ids])
             own = replace(own, log_weights=own.log_weights.masked_fill(known, -torch.inf))
             others = pool([own, self._drawn(tree)], [1, 1])

@@ -26,6 +26,8 @@ from .confidence import Estimate, Spread, interval_of_share
 from .paths import ABSENT, at_path, read_path
 
 SHOWN = 12  # values in a printed field
+TOLERANCE = 1e-3
+"""The share of the mass that may stay unread where no text is drawn."""
 
 
 class Weighted(Protocol):
@@ -91,20 +93,17 @@ class Field:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __getitem__(self, value: Any) -> Estimate:
-        """Return the estimate of a value; raise ``KeyError`` if it was not seen."""
+    def estimate(self, value: Any) -> Estimate:
+        """Return the probability of a value; of one that was not seen it is 0, and at most ``unseen``."""
         wanted = key_of(value)
-        for other, estimate in self.entries:
+        for other, found in self.entries:
             if key_of(other) == wanted:
-                return estimate
-        raise KeyError(value)
+                return found
+        return Estimate(0.0, 0.0, 0.0, self.unseen, self.top()[1].level)
 
     def probability(self, value: Any) -> float:
         """Return the probability of a value, 0 if it was not seen."""
-        try:
-            return self[value].value
-        except KeyError:
-            return 0.0
+        return self.estimate(value).value
 
     def top(self) -> tuple[Any, Estimate]:
         """Return the most probable value and its probability."""
@@ -124,17 +123,22 @@ class Field:
     def __str__(self) -> str:
         lines = [f"{self.path or 'the answer'}: {'exact' if self.exact else 'estimated'}"]
         for value, p in self.entries[:SHOWN]:
-            lines.append(f"{p.value:6.3f} ± {p.error:.3f}  {bar(p.value)}  {value!r}")
+            lines.append(f"{in_words(p)}  {bar(p.value)}  {value!r}")
         if len(self.entries) > SHOWN:
             rest = sum(p.value for _, p in self.entries[SHOWN:])
             lines.append(f"{rest:6.3f}          in {len(self.entries) - SHOWN} more")
         if self.unseen >= 5e-4:
-            lines.append(f"{self.unseen:6.3f}          not seen" + " at most" * self.exact)
+            lines.append(f"{self.unseen:6.3f}          not seen" + " at most" * (self.top()[1].level == 1))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [(f"{p.value:.3f}", bar(p.value), repr(value)) for value, p in self.entries[:SHOWN]]
         return html_table(["probability", "", self.path or "the answer"], rows, repr(self))
+
+
+def in_words(p: Estimate) -> str:
+    """Return a probability with its standard error, or with its bounds if it was not estimated."""
+    return f"{p.value:6.3f} ± {p.error:.3f}" if p.level < 1 else f"{p.value:6.3f} [{p.low:.3f}, {p.high:.3f}]"
 
 
 def bar(share: float, width: int = 20) -> str:
@@ -198,7 +202,7 @@ def _bounded(
         low, high = p / (1 + unread), (p + unread) / (1 + unread)
         entries.append((value, Estimate(p, 0.0, low, min(high, 1.0), 1.0)))
     entries.sort(key=lambda entry: -entry[1].value)
-    return Field(path, tuple(entries), unread / (1 + unread), True)
+    return Field(path, tuple(entries), unread / (1 + unread), unread <= TOLERANCE)
 
 
 def variance(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import tractile as tt
-from tractile.constraints import limits
 from tractile.errors import BudgetTooSmall
 
 TOOLS = Path(os.environ.get("TRACTILE_SHARED", "../shared")) / "data/taubench"

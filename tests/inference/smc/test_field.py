@@ -77,7 +77,7 @@ def test_fields_that_can_be_listed_are_exact(proposal, seed):
         for one, p in truth.items():
             assert field.probability(one) == pytest.approx(p, abs=2e-3)
             if p > 1e-3:
-                assert field[one].low - 1e-12 <= p <= field[one].high + 1e-12
+                assert field.estimate(one).low - 1e-12 <= p <= field.estimate(one).high + 1e-12
         assert field.top()[0] == max(truth, key=truth.get)
         assert field.entropy == pytest.approx(-sum(p * math.log(p) for p in truth.values()), abs=0.02)
 
@@ -161,7 +161,7 @@ def test_intervals_hold_the_truth_where_texts_are_too_many():
         for value, p in zip("12", truth, strict=True):
             errors.append(abs(field.probability(value) - p))
             alone.append(abs(known.probability(value) - p))
-        inside += field["1"].low <= truth[0] <= field["1"].high
+        inside += field.estimate("1").low <= truth[0] <= field.estimate("1").high
     assert 50 <= inside <= 60
     assert sum(errors) < 0.75 * sum(
         alone
@@ -196,7 +196,7 @@ def test_posteriors_without_a_model_use_their_particles():
     first = post.field("a[0]")
     assert next((value, p.value) for value, p in first) == (1, pytest.approx(0.5))
     assert first.probability(ABSENT) == pytest.approx(0.25)
-    assert first[1.5].error > 0
+    assert first.estimate(1.5).error > 0
     assert first.probability(True) == 0  # 1 is not True
     assert post.field("a[-1]").probability(True) == pytest.approx(0.75)
     assert post.field('b["c.d"]').probability(1) == pytest.approx(0.25)
