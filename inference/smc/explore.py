@@ -6,7 +6,8 @@ With S the texts that a :class:`.PrefixTree` has found, the mass of texts with a
 
 the second term by the posterior's particles whose texts are not in S, together with as many that begin at the prefixes that were
 not read. S does not depend on them, so the sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has
-nearly all of the mass and Ψ ≤ 1, the unread mass bounds the second term and nothing is drawn.
+nearly all of the mass and Ψ ≤ 1, the unread mass bounds the second term and nothing is drawn. Where the sampler's estimate of
+p_lm(C) is less than half of what S alone has, its weights vary too much for a standard error, and only the bounds are given.
 """
 
 from __future__ import annotations
@@ -69,17 +70,23 @@ class Source:
             tree.sweep()
         texts = [request.lm.decode(tokens) for tokens in tree.complete]
         masses = torch.tensor(list(tree.complete.values()), dtype=torch.float64) + self._log_psi(tree)
-        others = None
-        bounded = self.at_most_one or request.potential is None
-        left_out = log_sum(masses) + math.log(TOLERANCE) if bounded else -math.inf
-        if tree.log_unread > left_out:
-            own = self.posterior
-            if own.log_evidence < log_sum(masses) - math.log(2):
-                return Listed(texts, masses, tree.log_unread, None)
-            known = torch.tensor([tokens in tree.complete for tokens in own.token_ids])
-            own = replace(own, log_weights=own.log_weights.masked_fill(known, -torch.inf))
-            others = pool([own, self._drawn(tree)], [1, 1])
-        return Listed(texts, masses, tree.log_unread, others)
+        known = torch.tensor([tokens in tree.complete for tokens in self.posterior.token_ids])
+        own = replace(self.posterior, log_weights=self.posterior.log_weights.masked_fill(known, -torch.inf))
+        found = log_sum(masses)
+        bounded = request.potential is None or self.at_most_one
+        if tree.log_unread > (found + math.log(TOLERANCE) if bounded else -math.inf) and (
+            not bounded or self.posterior.log_evidence > found - math.log(2)
+        ):
+            return Listed(texts, masses, tree.log_unread, pool([own, self._drawn(tree)], [1, 1]))
+        # The particles' own texts have known masses too; they are part of what the tree has not read.
+        log_psi = torch.zeros_like(own.log_probs) if own.log_potentials is None else own.log_potentials
+        more = {
+            p.token_ids: (p.text, p.log_prob + psi)
+            for p, psi in zip(own.particles, log_psi.tolist(), strict=True)
+            if p.log_weight > -math.inf
+        }
+        masses = torch.cat([masses, torch.tensor([mass for _, mass in more.values()], dtype=torch.float64)])
+        return Listed([*texts, *(text for text, _ in more.values())], masses, tree.log_unread, None)
 
     def _log_psi(self, tree: PrefixTree) -> torch.Tensor:
         """Return the request's potential of each complete text, in nats."""
