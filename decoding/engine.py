@@ -137,6 +137,12 @@ class Stream:
 class Engine:
     """One model that many callers ask at once; :func:`tractile.generate` has what they may ask.
 
+    All requests in the batch are given a token in each round, whatever they ask. Use it in a ``with`` block (or ``async with``):
+    at its end the requests that are there are done, and no new ones taken; after an error they are stopped. Python functions that
+    a request brings (validators, potentials) run between rounds: while one waits, all do.
+
+    The values are those of :func:`tractile.generate`, up to the last digits of the model's logits, which depend on the batch.
+
     Parameters
     ----------
     model, tokenizer
@@ -147,12 +153,6 @@ class Engine:
         The most requests that wait for a place; first come, first served.
     time_limit
         The seconds that a request may take by default, its time in the queue included; None: no limit.
-
-    All requests in the batch are given a token in each round, whatever they ask. Use it in a ``with`` block (or ``async with``):
-    at its end the requests that are there are done, and no new ones taken; after an error they are stopped. Python functions that
-    a request brings (validators, potentials) run between rounds: while one waits, all do.
-
-    The values are those of :func:`tractile.generate`, up to the last digits of the model's logits, which depend on the batch.
 
     Examples
     --------

@@ -14,8 +14,7 @@ Messages are (*unit_dims, batch). Positions are numbered from 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.utils.checkpoint
@@ -23,7 +22,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...circuits.chain import Chain
-from ...layers import Continuous, InputLayer
+from ...layers import Continuous, InputLayer, Operator
 from ...layers.functorch_utils import any_if_concrete
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
@@ -97,24 +96,32 @@ class Filter:
 
     def __init__(self, chain: Chain, semiring: SR, *, tokens: SR | None = None) -> None:
         self.chain, self.semiring, self._tokens = chain, semiring, tokens or semiring
+        self._maps: dict[tuple[str, bool], TensorMap] = {}
 
     def emission(self, evidence: Evidence) -> Emission:
         """Return the values of the input layer at the evidence."""
         return Emission(self._tokens, evidence)
 
-    @cached_property
+    @property
     def left(self) -> TensorMap:
         """α ↦ Lᵀ α, from states to units."""
-        return applier(self.semiring, self.chain.left.T)
+        return self._map("left", transposed=True)
 
-    @cached_property
+    @property
     def right(self) -> TensorMap:
         """u ↦ Rᵀ u, from units to states."""
-        return applier(self.semiring, self.chain.right.T)
+        return self._map("right", transposed=True)
 
-    @cached_property
+    @property
     def _back(self) -> tuple[TensorMap, TensorMap]:
-        return applier(self.semiring, self.chain.left), applier(self.semiring, self.chain.right)
+        return self._map("left", transposed=False), self._map("right", transposed=False)
+
+    def _map(self, side: Literal["left", "right"], *, transposed: bool) -> TensorMap:
+        # Not a cached_property, whose lock torch.compile cannot enter in Python 3.11.
+        if (found := self._maps.get((side, transposed))) is None:
+            op: Operator = getattr(self.chain, side)
+            found = self._maps[side, transposed] = applier(self.semiring, op.T if transposed else op)
+        return found
 
     def initial(self, batch: int) -> Any:
         """Return p_1."""

@@ -14,7 +14,7 @@ PART = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(-?\d+)\]|\[\"([^\"]*)\"\]")
 
 
 class Absent(Enum):
-    """The value of a field that an answer does not have: another alternative of a union, a shorter list."""
+    """The value of a field that an answer does not have, as one of another alternative of a union, or a shorter list."""
 
     ABSENT = "absent"
 
