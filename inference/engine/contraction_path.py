@@ -38,7 +38,7 @@ def _plan(terms: tuple[Term, ...], out: Labels) -> Path:
     best: tuple[float, Path] = (inf, ())
 
     def cost(labels: set[int]) -> float:
-        return float(prod(sizes[label] for label in labels))
+        return float(prod([sizes[label] for label in labels]))
 
     def paired(now: list[tuple[set[int], bool]], i: int, j: int) -> tuple[float, set[int]]:
         """Return the cost of a pair, and the labels of the result."""

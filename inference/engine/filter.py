@@ -221,7 +221,8 @@ class Filter:
         predicted, last = self.initial(evidence.batch), self.last(evidence.batch)
 
         def run(predicted: Any, positions: range) -> tuple[Any, list[tuple[int, Any]]]:
-            found, filtered = list[tuple[int, Any]](), predicted
+            found: list[tuple[int, Any]] = []
+            filtered = predicted
             for t, (_, filtered) in zip(positions, self.forward(evidence, positions, predicted), strict=True):
                 if t + 1 in lengths:
                     found.append((t + 1, dot(self.semiring, filtered, last)))
