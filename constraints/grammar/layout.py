@@ -5,24 +5,22 @@ A NEWLINE takes the columns of the next line with it. Here they are written wher
     NEWLINE  =  blank lines and comments up to the last line break, then as many columns as the block around has
     INDENT   =  more columns than the block around has; they are those of the block up to its DEDENT
 
-A state is (where, columns of the block). Where: "mid" in a line; "begun": columns are written, so what follows is no blank;
-"pending": a line break is written and its columns are not; "inside" of parentheses, where line breaks are ignored.
+Both are signs until the program is written (``columns.py``), so rules are copied for no number of columns. A state says where
+a text is: "mid" in a line; "begun": columns are written, so what follows is no blank; "pending": a line break is written and
+its columns are not; "inside" of parentheses, where line breaks are ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
+from .columns import AROUND, DEEPER
 from .copies import Copier, Copies, joined
-from .tree import Call, Choice, Expression, Layout, Rules, Series, Text, calls, settle, text_of
+from .tree import Call, Expression, Layout, Rules, Series, Text
 
-COLUMNS = 40
-"""The most columns of an indentation."""
-ANY = -1  # columns that do not matter
-INSIDE = ("inside", ANY)
 BLANKS = nfa.star(nfa.byte_ranges([(9, 9), (32, 32)]))
 
 
@@ -66,63 +64,45 @@ def continuing(newline: Nfa, breaks: Nfa) -> Nfa:
 
 def with_indentation(grammar: Rules, start: str, layout: Layout) -> tuple[Rules, str]:
     """Return the rules of a grammar whose blocks are indented."""
-    return Indenting(grammar, layout).copied(start, ("mid", 0))
+    return Indenting(grammar, layout).copied(start, "mid")
 
 
 class Indenting(Copier):
-    """Copies rules for the columns of the block around them, and for where in a line they begin."""
+    """Copies rules for where in a line they begin."""
 
     def __init__(self, grammar: Rules, layout: Layout) -> None:
         super().__init__(grammar)
         self.layout = layout
-        self.has_lines = dict.fromkeys(self.given, False)
-        ends = {layout.newline, layout.indent, layout.dedent}
-        settle(
-            self.given,
-            self.has_lines,
-            lambda name: name in ends or any(self.has_lines[c.rule] for c in calls(self.given[name])),
-        )
         self._blocks: dict[tuple[Series, int], str] = {}
-        self._columns: dict[int, Text] = {}
-        self.space, self.tab = text_of(nfa.literal(b" ")), text_of(nfa.literal(b"\t"))
 
     def may_end(self, state: Hashable) -> bool:
-        """Return whether a text may end in a state: in no block."""
-        return state in (("mid", 0), ("begun", 0), ("pending", 0))
+        """Return whether a text may end in a state."""
+        return state != "inside"
 
     def text(self, text: Text, state: Hashable) -> Copies:
         """Return a terminal's texts: the state after them is in the line."""
-        where, columns = parts(state)
-        if where == "pending":
+        if text is DEEPER:
+            return {"begun": text} if state == "pending" else {}
+        if state == "pending":
             return {state: Series([])} if text is self.layout.end else {}
         if text not in self.layout.begun:
             raise UnsupportedConstraint(
                 "postlex: %json, %lark and rules with [lazy] are not read beside indentation"
             )
-        if where == "mid":
+        if state == "mid":
             return {state: text}
-        found = self.layout.inside[text] if where == "inside" else self.layout.begun[text]
+        found = self.layout.inside[text] if state == "inside" else self.layout.begun[text]
         if found.node.is_nothing:
             return {}
-        return {state if where == "inside" or text is self.layout.end else ("mid", columns): found}
+        return {state if state == "inside" or text is self.layout.end else "mid": found}
 
     def call(self, e: Call, state: Hashable) -> Copies:
         """Return a call's copies; that of a NEWLINE is written with the columns after it, or without."""
-        where, columns = parts(state)
         if e.rule == self.layout.newline:
-            return self.line_ends(columns, self.layout.breaks) if where == "mid" else {}
+            return line_ends(self.layout.breaks) if state == "mid" else {}
         if e.rule in self.brackets:
             raise unmatched(e)
-        if (
-            not self.has_lines.get(e.rule, True) and where != "inside"
-        ):  # its copies serve the blocks of all columns
-            found = super().call(e, (where, ANY))
-            return {(parts(after)[0], columns): copy for after, copy in found.items()}
         return super().call(e, state)
-
-    def line_ends(self, columns: int, before: Expression) -> Copies:
-        """Return the ways to go on after a line break: in this block, or out of it or into another."""
-        return {("pending", columns): before, ("begun", columns): Series([before, self.columns(columns)])}
 
     def series(self, e: Series, state: Hashable) -> Copies:
         """Return a concatenation's copies; parentheses and blocks in it are read as wholes."""
@@ -135,11 +115,12 @@ class Indenting(Copier):
         opening = e.parts[at]
         assert isinstance(opening, Call)
         ends = self.closing(e, at)
-        inner = self.block(e, at, ends)
+        deeper = opening.rule == self.layout.indent
+        inner = self.block(e, at, [*[DEEPER] * deeper, *e.parts[at + 1 : ends]])
         rest = Series(e.parts[ends + 1 :])
         ways: list[Copies] = []
         for between, before in super().series(Series(e.parts[:at]), state).items():
-            if opening.rule == self.layout.indent:
+            if deeper:
                 found = self.indented(inner, between)
             else:
                 closing = e.parts[ends]
@@ -168,69 +149,31 @@ class Indenting(Copier):
         assert isinstance(call, Call)
         raise unmatched(call)
 
-    def block(self, e: Series, at: int, ends: int) -> Call:
-        """Return a call of what stands between two places of a series."""
+    def block(self, e: Series, at: int, parts: Sequence[Expression]) -> Call:
+        """Return a call of what stands between brackets; ``at``: the place of the opening one in a series."""
         if (e, at) not in self._blocks:
             self._blocks[e, at] = name = f"block {len(self._blocks)}"
-            self.given[name] = Series(e.parts[at + 1 : ends])
+            self.given[name] = Series(parts)
         return Call(self._blocks[e, at])
 
     def parenthesised(self, opening: Call, inner: Call, closing: Call, state: Hashable) -> Copies:
         """Return the copies of a part in parentheses."""
         ways: list[Copies] = []
         for after, first in super().call(opening, state).items():
-            for between, middle in self.call(inner, INSIDE).items():
+            for between, middle in self.call(inner, "inside").items():
                 for last in super().call(closing, between).values():
                     ways.append({after: Series([first, middle, last])})
         return joined(ways)
 
     def indented(self, inner: Call, state: Hashable) -> Copies:
         """Return the copies of a block: its lines have more columns than the one around."""
-        where, columns = parts(state)
-        if where != "pending" or columns >= COLUMNS:
-            return {}
-        found = [
-            k
-            for k in range(columns + 1, COLUMNS + 1)
-            if ("pending", k) in super(Indenting, self).call(inner, ("begun", k))
-        ]
-        if not found:
-            return {}
-        if not self.writing:
-            return self.line_ends(columns, Choice([]))
-        options = []
-        for k in range(columns + 1, min(columns + self.layout.tab, COLUMNS) + 1):
-            last = [(k - self.layout.tab, self.tab)] + [(k - 1, self.space)] * (k == columns + 1)
-            options += [
-                Series([self.columns(before), unit, Call(self.deeper(inner, k))])
-                for before, unit in last
-                if before >= 0
-            ]
-        return self.line_ends(columns, Choice(options))
+        found = self.call(inner, state) if state == "pending" else {}
+        return line_ends(found["pending"]) if "pending" in found else {}
 
-    def deeper(self, inner: Call, k: int) -> str:
-        """Return the name of the rule of a block at column k, or at more columns of which k are written."""
-        name = f"{inner.rule} from column {k}"
-        if name not in self.extra:
-            self.extra[name] = Choice([])
-            found = super().call(inner, ("begun", k))
-            options = [copy for after, copy in found.items() if after == ("pending", k)]
-            for unit, more in ((self.space, k + 1), (self.tab, k + self.layout.tab)):
-                if more <= COLUMNS:
-                    options.append(Series([unit, Call(self.deeper(inner, more))]))
-            self.extra[name] = Choice(options)
-        return name
 
-    def columns(self, columns: int) -> Text:
-        """Return the texts of blanks with this many columns."""
-        if columns not in self._columns:
-            size, tab = columns + 1, self.layout.tab
-            rows = [
-                [(low, low, at + width) for low, width in ((9, tab), (32, 1)) if at + width < size]
-                for at in range(size)
-            ]
-            self._columns[columns] = text_of(nfa.of_rows(rows, [0], [columns]))
-        return self._columns[columns]
+def line_ends(before: Expression) -> Copies:
+    """Return the ways to go on after a line break: out of the block or into another, or in it."""
+    return {"pending": before, "begun": Series([before, AROUND])}
 
 
 def unmatched(call: Call) -> UnsupportedConstraint:
@@ -239,9 +182,3 @@ def unmatched(call: Call) -> UnsupportedConstraint:
         f"postlex: {call.rule} stands without its counterpart in one alternative of a rule",
         path=f"line {call.line}",
     )
-
-
-def parts(state: Hashable) -> tuple[str, int]:
-    """Return the parts of a state."""
-    assert isinstance(state, tuple)
-    return state

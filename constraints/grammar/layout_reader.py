@@ -8,8 +8,9 @@ from typing import Any
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from ..narrowing import Narrowing
+from .columns import COLUMNS
 from .ignored import Ignored
-from .layout import COLUMNS, breaks_of, continuing
+from .layout import breaks_of, continuing
 from .readers import lark_package
 from .terminals import Terminal
 from .tree import Layout, Text, text_of

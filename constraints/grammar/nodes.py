@@ -26,6 +26,7 @@ from ..program.left_recursion import without_empty, without_left_recursion
 from ..program.node import Kind, Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
+from .columns import is_block, with_columns
 from .first_matches import with_first_matches
 from .layout import with_indentation
 from .obligations import with_look_ahead
@@ -56,8 +57,9 @@ def program(rules: Rules, first: str) -> Node:
     """
     try:
         with limited():
-            if rules.layout is not None:
-                rules, first = with_indentation(rules, first, rules.layout)
+            layout = rules.layout
+            if layout is not None:
+                rules, first = with_indentation(rules, first, layout)
             texts = [text for rule in rules.rules.values() for text in texts_of(rule)]
             looks = any(text.before is not None for text in texts)
             ends_first = any(text.ends_first for text in texts)
@@ -71,6 +73,8 @@ def program(rules: Rules, first: str) -> Node:
             if ends_first:
                 rules, first = with_first_matches(rules, first)
             found = closed(rules, Call(first))
+            if layout is not None:
+                found = with_columns(found, layout.tab)
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     if found is NOTHING:
@@ -141,7 +145,7 @@ class Writer:
         self._open[key] = None
         body = self.body(name, most, nonempty)
         rule = self._open.pop(key)
-        if rule is None and len(body.parts) > MOST_PARTS:
+        if rule is None and (len(body.parts) > MOST_PARTS or is_block(body)):
             rule = nodes.rule()
         self._known[key] = body if rule is None else nodes.define(rule, body)
         return self._known[key]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..program import nodes, tables
 from ..program.node import Kind
+from .columns import AROUND, DEEPER
 from .copies import Copier, Copies, joined
 from .following import END, Following
 from .tree import Choice, Rules, Text
@@ -77,6 +79,12 @@ class Asking(Copier):
     def read(self, text: Text, state: Hashable) -> Copies:
         """Return a terminal's texts by what is asked after them."""
         assert isinstance(state, frozenset)
+        if text in (AROUND, DEEPER):
+            if not all(is_blind_to_blanks(self.automata[number], at) for number, at in state):
+                raise UnsupportedConstraint(
+                    "postlex: what a terminal looks ahead to depends on the columns of the next line"
+                )
+            return {state: text}
         asked = NOTHING_ASKED
         if text.before is not None:
             if text.before not in self._number:
@@ -109,3 +117,9 @@ class Asking(Copier):
             rest = self.automata[number].between([state])
             self._free[number, state] = dfa.difference(utf8.text(), rest).is_empty
         return self._free[number, state]
+
+
+def is_blind_to_blanks(asked: Nfa, state: int) -> bool:
+    """Return whether a state stays where it is when blanks are read."""
+    moves = asked.rows[state]
+    return all(any(low <= blank <= high and to == state for low, high, to in moves) for blank in b" \t")

@@ -192,6 +192,18 @@ def test_what_is_no_block_is_refused(text, message):
         tt.constraints.grammar(text, postlex=object())
 
 
+def test_terminals_look_ahead_over_the_end_of_a_line():
+    text = BLOCKS.replace('stmt: "a"', "stmt: A") + r"A: /a(?!a)/ | /c(?=[ \t]*\n[ \t]*c)/" + "\n"
+    c = tt.constraints.grammar(text, postlex=Blocks(), on_narrowed="ignore")
+    parser = lark.Lark(text, parser="lalr", postlex=Blocks())
+    pieces = ["a\n", "b\n", "c\n", " ", "c"]
+    for word in map("".join, itertools.chain(*(itertools.product(pieces, repeat=k) for k in range(6)))):
+        if word[-1:] != " ":
+            assert c.accepts(word) == parses(parser, word), word
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="the columns of the next line"):
+        tt.constraints.grammar(text.replace("(?!a)", r"(?=\n  b)"), postlex=Blocks())
+
+
 def test_larks_python_grammar_reads_the_standard_library():
     import json.scanner
     import keyword
