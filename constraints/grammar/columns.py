@@ -16,7 +16,7 @@ from ..automata import nfa
 from ..automata.work import spend
 from ..program import nodes, tables
 from ..program.node import Kind, Node
-from ..program.nodes import EMPTY, NOTHING
+from ..program.nodes import EMPTY
 from ..program.prune import pruned
 from ..program.rewrite import parts_first, rebuilt
 from .tree import Text
@@ -61,7 +61,7 @@ def with_columns(root: Node, tab: int) -> Node:
                     for to in range(k + 1, min(k + w, COLUMNS) + 1)
                     if to >= w
                 ]
-                nodes.define(blocks[rule][k], nodes.alt(*ways) if ways else NOTHING)
+                nodes.define(blocks[rule][k], nodes.alt(*ways))
             nodes.define(copies[k], body)
         found = new.get(root, root)
     return pruned(found)

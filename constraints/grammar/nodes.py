@@ -5,6 +5,7 @@ a rule                      its expression where it is called; one that calls it
 alternatives                what they begin with alike is read once
 repeats                     of nonempty texts only, so that each text has one count
 x - y                       the texts of x within the complement of y, or a table
+an indented block           a rule of the program, written once and then for each column (``columns.py``)
 a budget of tokens          the rule's texts in so many tokens
 a repeat of a small table   a table, if that is small, too
 """
