@@ -14,6 +14,7 @@ from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .speculative import Speculation, speculative
 from .stream import Part
+from .training import constraint_loss, log_kept
 
 __all__ = [
     "Beam",
@@ -27,10 +28,12 @@ __all__ = [
     "Stream",
     "beam_search",
     "canvas",
+    "constraint_loss",
     "custom_generate_path",
     "denoise",
     "generate",
     "generate_async",
+    "log_kept",
     "speculative",
     "stream_async",
 ]
