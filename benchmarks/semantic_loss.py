@@ -4,8 +4,9 @@
 
 The sentences are those of AddToPlaylist in SNIPS (five slots, BIO tags; 300 more without labels, 300 to test). What is known: an
 I continues a span of its kind, no slot has two spans, and one is the playlist. The loss of this is that of the sentences without
-labels. F1 of spans, share of sentences that are right, and share that satisfy the constraint: of the best tag of each word, and of
-the most probable sequence that satisfies the constraint. Means over seeds, each with its own split, and the paired differences.
+labels. F1 of spans, share of sentences that are right, and share that satisfy the constraint, of the best tag of each word; the
+first two also of the most probable sequence that satisfies the constraint. Means over seeds, each with its own split, and the
+paired differences with their standard errors.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def known() -> tt.Automaton:
 
 
 class Tagger(nn.Module):
+    """Embeddings, two convolutions over three words each, a score for each tag."""
+
     def __init__(self) -> None:
         super().__init__()
         self.embed, self.drop = nn.Embedding(5011, 48), nn.Dropout(0.3)
