@@ -54,7 +54,7 @@ class ConstraintLogitsProcessor:
     :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
 
     With ``log_kept=True`` the property :attr:`log_kept` has what the mask kept of the model at each token: two sums over the
-    vocabulary in each step, for instance 10 ms for 262,144 tokens on one CPU thread.
+    vocabulary in each step, some 10 ms for a row of 262,144 tokens on one CPU thread.
 
     The first call raises :class:`BudgetTooSmall` if no text fits, and :class:`EvidenceError` if no text of the constraint begins
     with a prefix, if a budget is larger than that of ``generate``, which would cut the text, and if there is no budget: outside
