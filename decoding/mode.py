@@ -6,7 +6,8 @@ With p_lm the model's own probability of a sequence of tokens, its end token inc
 
 since a sequence is at most as probable as each of its prefixes. The prefixes are those that the constraint lets end within the
 tokens that are left. The search is best-first over them (:class:`.PrefixTree`): its first sweep is beam search with the greedy
-text among the beams, later ones go back to the most probable prefixes that were not read. x is certified once both sides are equal.
+text among the beams, later ones go back to the most probable prefixes that were not read. x is certified once both sides are
+equal.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from inspect import signature
 from itertools import islice
 from typing import Any, Unpack, final
 
+from ..constraints import Constraint
 from ..constraints.output_type import OutputType
+from ..constraints.vocabulary.reading import vocabulary_of
 from ..errors import EvidenceError, NoParticleSurvived
 from ..inference.arguments import not_negative, whole
-from ..inference.smc.arguments import a_language_model, check_normalised, compiled
+from ..inference.smc.arguments import ConstraintLike, a_language_model, check_normalised, compiled
 from ..inference.smc.prefix_tree import Prefix, PrefixTree
 from ..inference.smc.progress import progress_bar
 from ..inference.smc.proposals import GCDProposal
@@ -104,15 +107,16 @@ def mode(
     seconds: float | None = None,
     width: int = 64,
     temperature: float | None = None,
+    canonical: bool = False,
     progress: bool = False,
     **json: Unpack[JSONOptions],
 ) -> MostProbable:
     """Find the most probable text that is written as ``output`` within a token budget, with a certificate or the gap.
 
     Compared are sequences of tokens by log p_lm(tokens, end included), the model's own: a mask does not renormalise it. A text
-    that tokens write in several ways counts by the best of them; ``canonical=True`` of a constraint leaves the tokenizer's own.
-    A text that a validator of the type refuses is no candidate. The search ends with a certificate, or at the first limit. Ctrl-C
-    ends it too, once a valid text is found, with what was found.
+    that tokens write in several ways counts by the best of them, with ``canonical=True`` by the tokenizer's own. A text that a
+    validator of the type refuses is no candidate. The search ends with a certificate, or at the first limit. Ctrl-C ends it too,
+    once a valid text is found, with what was found.
 
     Parameters
     ----------
@@ -131,6 +135,9 @@ def mode(
         The most rows of a call: the beams of the first sweep, and the prefixes that a later one goes back to.
     temperature
         The temperature of the model, above 0: p_lm is its distribution at this temperature. Default: the model's own, 1.
+    canonical
+        Whether each text is written in the tokenizer's own tokens only. There are far fewer sequences then, so that more searches
+        end with a certificate. It needs a constraint with a finite automaton, and a byte-pair tokenizer.
     progress
         Whether to show a progress bar with the gap.
     json
@@ -186,8 +193,16 @@ def mode(
             )
         lm = at_temperature(lm, temperature, who)
     (kind,) = read_outputs([output], **json)
-    prompt = the_prompt(prompt, getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer, None)
-    fa = compiled(kind.constraint, lm, tokenizer, f"{who}: output")
+    own = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
+    prompt = the_prompt(prompt, own, None)
+    fa: ConstraintLike = kind.constraint
+    if canonical:
+        if not isinstance(fa, Constraint):
+            raise EvidenceError(
+                f"{who}: output is compiled, so canonical=True cannot change it; give compile(…, canonical=True)"
+            )
+        fa = fa.compile(vocabulary_of(own, lm.eos_token_id, lm.vocab_size), canonical=True)
+    fa = compiled(fa, lm, tokenizer, f"{who}: output")
     (request,) = requests(who, lm, prompt, None, fa, GCDProposal(), max_new_tokens=max_new_tokens)
     with one_thread(lm), progress_bar(progress, passes, "passes, gap", "nats") as tick:
         search = Search(request, kind, width, passes, time.monotonic() + seconds, tick)
@@ -220,7 +235,7 @@ class Search:
         self.decode = request.lm.decode
         self.best: Prefix = ()
         self.log_prob, self.upper = -math.inf, 0.0
-        self.refused = ""  # the last text that the type refuses
+        self.refused: list[str] = []  # texts that the type refuses
         self._seen = 0
 
     def run(self) -> None:
@@ -241,7 +256,7 @@ class Search:
         """Return the best text; raise :class:`NoParticleSurvived` if there is none."""
         if not self.best:
             if self.refused:
-                refuse(self.kind, [self.refused], "mode")
+                refuse(self.kind, self.refused, "mode")
             raise NoParticleSurvived(
                 "mode: the language model gives probability zero to all texts that were found; relax the constraint, or give "
                 "more passes"
@@ -264,7 +279,7 @@ class Search:
                 if self.kind.accepts(text):
                     self.best, self.log_prob = tokens, value
                 else:
-                    self.refused = text
+                    self.refused.append(text)
         return self.log_prob
 
     def _stop(self) -> bool:

@@ -125,15 +125,15 @@ class PrefixTree:
                 step = Step(
                     lm.log_probs().detach(), query, prefixes, torch.tensor(here), decode=lm.decode, prompt=request.number
                 )  # fmt: skip
-                before = len(self.open)
                 self._read(step, [chosen[rows[i]] for i in here], length + 1 == request.max_new_tokens)
-                newest = self.open[before:]
             onward = [one for one in {**dict.fromkeys(ancestors), **chosen} if len(one) == length + 1]
-            if here and (free := self.width - len(onward)) > 0:
+            if (free := self.width - len(onward)) > 0:
+                known = set(rows)
+                beside = [one for one in self.open if one.prefix in known]
                 best: dict[Prefix, float] = {}
                 if self._follows_greedy:
-                    best = taken([one for one in newest if one.prefix == self.greedy[:-1]], 1)
-                best |= taken(newest, free - len(best), floor())
+                    best = taken([one for one in beside if one.prefix == self.greedy[:-1]], 1)
+                best |= taken(beside, free - len(best), floor())
                 chosen |= best
                 onward += best
             if not onward:
