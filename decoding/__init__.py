@@ -1,4 +1,4 @@
-"""Decoding with constraints: values of Python types, beam search, speculation, logits processors."""
+"""Decoding with constraints: values of Python types, the most probable text, beam search, speculation, logits processors."""
 
 from inspect import signature
 from pathlib import Path
