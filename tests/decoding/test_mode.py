@@ -153,7 +153,7 @@ class Pet(BaseModel):
 )
 def test_every_sequence_of_the_embedded_model_is_compared(output, budget, temperature):
     kind = tt.constraints.output_type(output)
-    found = tt.mode(*LM, PROMPT, output, max_new_tokens=budget, temperature=temperature, passes=400)
+    found = tt.mode(*LM, PROMPT, output, max_new_tokens=budget, temperature=temperature, passes=60)
     assert found.value == kind.parse(found.text)
     t = temperature or 1.0
     assert found.log_prob == pytest.approx(log_prob_of(found.token_ids, temperature=t), abs=ROUNDING)
