@@ -49,7 +49,12 @@ def to_bytes(root: Node, is_finite: bool, narrowed: Iterable[Narrowing]) -> byte
     read = {
         "nodes": [_row(each, numbers, tables) for each in order],
         "tables": [
-            [len(fields["edges"]), len(fields["label"]), tables.get(each.base, -1), len(fields["in_base"])]
+            [
+                len(fields["edges"]),
+                len(fields["label"]),
+                -1 if each.base is None else tables[each.base],
+                len(fields["in_base"]),
+            ]
             for each, fields in zip(tables, given, strict=True)
         ],
         "root": numbers[root],
@@ -106,7 +111,9 @@ def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: by
         if made[number] is None:
             below = tuple(_whole(made[part]) for part in parts)
             used = tuple(tables[each] for each in named)
-            made[number] = interned(Kind(kind), below, used, low, high, int(required, 16), members, bool(ordered))
+            made[number] = interned(
+                Kind(kind), below, used, low, high, int(required, 16), members, bool(ordered)
+            )
     for each, row in zip(made, rows, strict=True):
         if row[0] == Kind.RULE:
             define(_whole(each), _whole(made[row[1][0]]))
@@ -123,7 +130,8 @@ def _number(given: Table, numbers: dict[Table, int]) -> None:
 
 def _fields(given: Table) -> dict[str, ndarray[Any, Any]]:
     """Return the arrays of a table."""
-    edges, label, between, _, in_base, apart = given.__reduce__()[1]
+    fields: Any = given.__reduce__()[1]
+    edges, label, between, _, in_base, apart = fields
     return {
         name: np.asarray(value, ARRAYS[name])
         for name, value in zip(ARRAYS, (edges, label, between, in_base, apart), strict=True)
