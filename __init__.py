@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
 from .constraints import Vocabulary, explain
-from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate
+from .decoding import ConstraintLogitsProcessor, Engine, canvas, constraint_loss, generate, mode
 from .errors import TractileError
 from .inference import (
     NextToken,
@@ -50,6 +50,7 @@ __all__ = [
     "canvas",
     "circuits",
     "conditional",
+    "constraint_loss",
     "constraints",
     "count",
     "decoding",
@@ -66,6 +67,7 @@ __all__ = [
     "lm",
     "load",
     "log_marginal",
+    "mode",
     "mpe",
     "multiply",
     "partition",

@@ -1,4 +1,4 @@
-"""Decoding with constraints: values of Python types, beam search, speculation, logits processors."""
+"""Decoding with constraints: values of Python types, the most probable text, beam search, speculation, logits processors."""
 
 from inspect import signature
 from pathlib import Path
@@ -12,8 +12,10 @@ from .diffusion import Denoised, denoise
 from .engine import Engine, Stream
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
+from .mode import MostProbable, mode
 from .speculative import Speculation, speculative
 from .stream import Part
+from .training import constraint_loss, log_kept
 
 __all__ = [
     "Beam",
@@ -22,15 +24,19 @@ __all__ = [
     "ConstraintLogitsProcessor",
     "Denoised",
     "Engine",
+    "MostProbable",
     "Part",
     "Speculation",
     "Stream",
     "beam_search",
     "canvas",
+    "constraint_loss",
     "custom_generate_path",
     "denoise",
     "generate",
     "generate_async",
+    "log_kept",
+    "mode",
     "speculative",
     "stream_async",
 ]

@@ -7,6 +7,8 @@ The lookahead terms of a sequence telescope: its total score is log p_lm(x) plus
 ``mixture`` weight w, instead,
 
     logits(x) ← w · log p_lm(x | x_<t) + (1 − w) · log p_hmm(x | x_<t, C)                 (Dang et al. 2026, §4.3)
+
+What the mask keeps of the model at a step is log Σ_{x allowed} p_lm(x | x_<t), with or without an HMM.
 """
 
 from __future__ import annotations
@@ -44,9 +46,11 @@ class ConstrainedRows:
         check_weights(strength, mixture)
         self._query, self._automaton, self._eos = query, automaton, eos
         self._strength, self._mixture = strength, mixture
-        # The allowed tokens of each row, and the length at which it left the constraint (padding after the end, a lost beam).
+        # The allowed tokens of each row, and the lengths at which it left the constraint (padding after the end, a lost beam)
+        # and at which its text ended.
         self._allowed: Bool[Tensor, "rows vocab"]
         self._left_at: Int[Tensor, " rows"]
+        self._ended_at: Int[Tensor, " rows"]
         self._length = 0
 
     def begin(self, prefixes: Int[Tensor, "rows length"], budgets: Int[Tensor, " rows"]) -> None:
@@ -66,6 +70,7 @@ class ConstrainedRows:
             own = prefixes[row, there[row]].tolist() if len(prefixes) else []
             raise with_shortest(error, self._automaton, own).of_prompt(row) from None
         self._left_at, self._length = torch.full((len(prefixes),), NEVER), 0
+        self._ended_at = self._left_at.clone()
         self._allowed = self._query.mask().cpu()
         for tokens in prefixes.T:
             self.append(tokens)
@@ -74,8 +79,9 @@ class ConstrainedRows:
         """Append one token to each row; −1 leaves a row as it is."""
         moving = tokens >= 0
         self._length += 1
-        leaves = ~self._allowed.gather(1, tokens.clamp(min=0)[:, None])[:, 0] & moving & ~self._left
+        leaves = ~self.allows(tokens) & moving & ~self._left
         self._left_at[leaves] = self._length
+        self._ended_at[(tokens == self._eos) & ~self.ended] = self._length
         if bool(self._left.any()):  # outside C the query only needs some token that it allows
             tokens = torch.where(self._left, self._query.mask().cpu().int().argmax(dim=1), tokens)
         if bool(moving.all()):
@@ -83,6 +89,11 @@ class ConstrainedRows:
         else:
             self._query.advance_some(tokens, moving)
         self._read()
+
+    def allows(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Return whether the token of each row is among those that it is offered."""
+        known = (tokens >= 0) & (tokens < self._allowed.shape[1])
+        return self._allowed.gather(1, tokens.where(known, 0)[:, None])[:, 0] & known
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` calls of :meth:`append` in every row; a :meth:`select` since then is not undone.
@@ -93,13 +104,15 @@ class ConstrainedRows:
             return
         self._query.rollback(n)
         self._length -= n
-        self._left_at[self._left_at > self._length] = NEVER
+        for at in (self._left_at, self._ended_at):
+            at[at > self._length] = NEVER
         self._read()
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep these rows, in this order, with repetitions."""
         self._query.select(indices)
         self._allowed, self._left_at = self._allowed[indices], self._left_at[indices]
+        self._ended_at = self._ended_at[indices]
 
     def apply(self, scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         """Return the scores weighed by the HMM, if there is one, and −∞ for forbidden tokens and columns past the vocabulary.
@@ -121,6 +134,16 @@ class ConstrainedRows:
         constrained[:, :vocab] = offered.masked_fill(~self._allowed.to(scores.device), -torch.inf)
         return constrained
 
+    def log_kept(self, scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, " rows"]:
+        """Return the log of the mass that softmax(scores) has on the allowed tokens, in nats; 0 for rows that have ended.
+
+        The mass of columns past the vocabulary is lost. At least in float32.
+        """
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        forbidden = ~self._allowed.to(scores.device)
+        kept = scores[:, : forbidden.shape[1]].masked_fill(forbidden, -torch.inf).logsumexp(1)
+        return (kept - scores.logsumexp(1)).clamp(max=0).masked_fill(self.ended.to(scores.device), 0)
+
     def _steered(
         self, offered: Float[Tensor, "rows vocab"], query: NextTokenQuery
     ) -> Float[Tensor, "rows vocab"]:
@@ -139,6 +162,11 @@ class ConstrainedRows:
         """Read the allowed tokens of each row from the query."""
         self._allowed = self._query.mask().cpu()
         self._allowed[self._over()] = torch.arange(self._allowed.shape[1]) == self._eos
+
+    @property
+    def ended(self) -> Bool[Tensor, " rows"]:
+        """Rows whose text has ended with end-of-sequence."""
+        return self._ended_at <= self._length
 
     @property
     def _left(self) -> Bool[Tensor, " rows"]:
@@ -198,6 +226,13 @@ class GroupedRows:
             rows = rows.to(scores.device)
             constrained[rows] = part.apply(scores[rows])
         return constrained
+
+    def log_kept(self, scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, " rows"]:
+        found = scores.new_empty(len(scores), dtype=torch.promote_types(scores.dtype, torch.float32))
+        for part, rows in self._each():
+            rows = rows.to(scores.device)
+            found[rows] = part.log_kept(scores[rows])
+        return found
 
     def _each(self) -> Iterator[tuple[ConstrainedRows, Int[Tensor, " own"]]]:
         return zip(self._parts, self._members, strict=True)

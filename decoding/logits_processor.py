@@ -19,6 +19,7 @@ from typing import Any, Unpack, final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
@@ -52,6 +53,9 @@ class ConstraintLogitsProcessor:
     ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; the lookahead is right to 0.1 nats (``tolerance`` of
     :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
 
+    With ``log_kept=True`` the property :attr:`log_kept` has what the mask kept of the model at each token: two sums over the
+    vocabulary in each step, some 10 ms for a row of 262,144 tokens on one CPU thread.
+
     The first call raises :class:`BudgetTooSmall` if no text fits, and :class:`EvidenceError` if no text of the constraint begins
     with a prefix, if a budget is larger than that of ``generate``, which would cut the text, and if there is no budget: outside
     ``generate`` ``max_new_tokens`` must be given. Logits that are NaN or +∞ are an :class:`EvidenceError` too.
@@ -84,6 +88,7 @@ class ConstraintLogitsProcessor:
         strength: float = 1.0,
         mixture: float | None = None,
         prefix: int | Sequence[int] = 0,
+        log_kept: bool = False,
         **json: Unpack[JSONOptions],
     ) -> None:
         check_keywords(json, KNOWN, WHO)
@@ -110,6 +115,7 @@ class ConstraintLogitsProcessor:
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
         self._copies = 1  # rows of each prompt
+        self._kept: Float[Tensor, "rows steps"] | None = torch.zeros(0, 0) if log_kept else None
 
     def reset(self) -> None:
         """Forget all rows: those of the next call are new prompts."""
@@ -122,7 +128,27 @@ class ConstraintLogitsProcessor:
         _check_scores(scores)
         self._fit(scores.shape[1])
         with self._few_threads():
-            return self._follow(input_ids.cpu()).apply(scores)
+            rows = self._follow(input_ids.cpu())
+            constrained = rows.apply(scores)
+            if self._kept is not None:
+                kept = rows.log_kept(scores.detach())[:, None]
+                self._kept = torch.cat([self._kept.to(kept), kept], 1)
+        return constrained
+
+    @property
+    def log_kept(self) -> Float[Tensor, "rows tokens"]:
+        """log Σ_{x allowed} p(x | x_<t) in nats, at most 0, for each row of the last call and each token since the prompt.
+
+        p = softmax(scores) with the scores that the processor is given: ``generate`` applies temperature, top-k and top-p
+        after it. A text's tokens after its end have 0, steps at which the processor was not called NaN. Under a mask alone, the
+        log-probability of a token is log p(x_t | x_<t) − ``log_kept``; the sum over tokens is the log of an unbiased weight for
+        p_lm(C). Raises :class:`EvidenceError` without ``log_kept=True``.
+        """
+        if self._kept is None:
+            raise EvidenceError(
+                f"{WHO}: log_kept was not recorded; say {WHO}(…, log_kept=True) before generating"
+            )
+        return self._kept
 
     def _fit(self, outputs: int) -> None:
         """Leave out the tokens of a tokenizer that the model has no outputs for."""
@@ -156,10 +182,18 @@ class ConstraintLogitsProcessor:
         seen, prompts, rows = self._seen, ids[:, : self._prompt_length], self._rows
         if rows is None or seen is None or not torch.equal(prompts, seen[:, : self._prompt_length]):
             rows, length = self._begin(ids), ids.shape[1]
+            if self._kept is not None:
+                self._kept = self._kept.new_zeros(len(ids), 0)
         else:
             length, parents = self._in_common(seen, ids)
             rows.select(parents)
             rows.rollback(seen.shape[1] - length)
+            if self._kept is not None:
+                steps = ids.shape[1] - self._prompt_length
+                kept = self._kept[parents.to(self._kept.device), : length - self._prompt_length + 1][
+                    :, :steps
+                ]
+                self._kept = functional.pad(kept, (0, steps - kept.shape[1]), value=torch.nan)
         for column in ids[:, length:].T:
             rows.append(column)
         self._seen = ids

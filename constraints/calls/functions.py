@@ -9,7 +9,6 @@ In Python syntax a value is a literal (``python_syntax.py``).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal
 
 from ...errors import TooManyStates, UnsupportedConstraint
@@ -123,4 +122,4 @@ def written(
         program = call(called, keys, inner)
     if number is not None:
         program = calls(program, *number, inner)
-    return Constraint(program, merged(cuts), partial(written, tools, number, order, syntax, space, keys))
+    return Constraint(program, merged(cuts))

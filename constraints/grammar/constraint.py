@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,8 +93,7 @@ def grammar(
         "postlex": postlex,
     }
     rules, first = read_rules(text, tokens=tokens, **options)
-    again = partial(grammar, text, tokens=tokens, on_narrowed="ignore", **options)
-    found = Constraint(program(rules, first), rules.narrowed, again)
+    found = Constraint(program(rules, first), rules.narrowed)
     if max_depth is not None:
         found = found.within(max_depth)
     narrowing.report(found.narrowed, on_narrowed, chosen)

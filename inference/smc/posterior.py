@@ -101,7 +101,9 @@ class Posterior:
     was asked for (``Constraint.narrowed``). ``strength`` is the power of p_hmm(C | x_≤t) in a :class:`.LookaheadProposal`, None
     for others; ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has
     a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling. ``parse``
-    reads a text as its value.
+    reads a text as its value. ``log_kept`` has, for each particle and token, log Σ_{x allowed} p_lm(x | x_<t) in nats: what the
+    mask kept of the model. It is known for the proposals "lcd" and "gcd" at temperature 1, whose weights it is; None for others
+    (:func:`tractile.decoding.log_kept` computes it from logits).
 
     ``str(posterior)`` is a table of the heaviest texts.
 
@@ -131,6 +133,7 @@ class Posterior:
     calibration: Strength | None = None
     lineage: Int[Tensor, "particles resamplings"] | None = None
     parse: Callable[[str], Any] = str
+    log_kept: Sequence[Float[Tensor, " tokens"]] | None = None
     source: Asked | None = attribute(default=None, compare=False)
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from .boundaries import Texts
 from .particles import Particles
 from .posterior import Posterior
 from .potentials import Potential, PrefixPotential
+from .proposals import GCDProposal, LCDProposal
 from .request import Request
 from .resampling import effective_sample_size
 from .step import Extension, Step, entries, is_range
@@ -198,6 +199,11 @@ class Run:
         texts = {ids: self.request.lm.decode(ids) for ids in set(token_ids)}
         # Split particles share a weight, so the mean over more particles is corrected.
         share = math.log(len(particles) / self.count)
+        own = self.request.proposal
+        masks = isinstance(own, LCDProposal | GCDProposal) and own.temperature == 1
+        kept = [
+            row[:n] for row, n in zip(particles.token_log_weights, particles.length.tolist(), strict=True)
+        ]
         trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
         return Posterior(
             token_ids,
@@ -214,4 +220,5 @@ class Run:
             lineage=particles.lineage,
             strength=self.request.strength_used,
             calibration=self.request.strength,
+            log_kept=kept if masks else None,
         )

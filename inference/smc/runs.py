@@ -113,6 +113,7 @@ def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
         for post, size in zip(posteriors, sizes, strict=True)
     ]
     potentials = [post.log_potentials for post in posteriors if post.log_potentials is not None]
+    kept = [post.log_kept for post in posteriors if post.log_kept is not None]
     return Posterior(
         [ids for post in posteriors for ids in post.token_ids],
         [text for post in posteriors for text in post.texts],
@@ -123,6 +124,7 @@ def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
         refused=tuple(text for post in posteriors for text in post.refused),
         narrowed=tuple(dict.fromkeys(cut for post in posteriors for cut in post.narrowed)),
         lineage=joined([post.lineage_or_own for post in posteriors]),
+        log_kept=[row for rows in kept for row in rows] if len(kept) == len(posteriors) else None,
     )
 
 
