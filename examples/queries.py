@@ -42,7 +42,7 @@ def main() -> None:
         print(f"a sample:      {week(days)}")
 
     # Evidence: a walk on the first day, no walk on the last; nothing is known of the others.
-    evidence = {0: WALK, DAYS - 1: [SHOP, UMBRELLA]}
+    evidence = {0: WALK, DAYS - 1: {SHOP, UMBRELLA}}
     for day in range(1, DAYS - 1):
         probs = tt.conditional(product, evidence, day, n=DAYS)[0].exp()
         print(f"day {day + 1}: " + ", ".join(f"{name} {p:.3f}" for name, p in zip(NAMES, probs, strict=True)))
