@@ -254,7 +254,7 @@ TABLE = (
         "a count in a grammar with look-ahead or indentation",
         "`UnsupportedConstraint`: a repeat with counts over 200 is not read beside look-ahead and indentation",
     ),
-    Limit("grammar.layout.COLUMNS", "columns of an indentation, with `postlex`", "an entry in `narrowed`"),
+    Limit("grammar.columns.COLUMNS", "columns of an indentation, with `postlex`", "an entry in `narrowed`"),
     Limit(
         "json.text.MOST_INDENT",
         "characters of `indent`",
