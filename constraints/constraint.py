@@ -18,7 +18,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import TOKEN
 from ..errors import UnsupportedConstraint
-from . import validation
+from . import origins, validation
 from .automata import dfa, nfa, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
@@ -55,6 +55,7 @@ class Constraint:
     written: str | None = None  # the call that made it, for messages
     both: tuple[Constraint, ...] = ()  # the parts of an intersection
     why_empty: Callable[[], str] | None = None  # the end of a message, for a language without texts
+    wanted_by: origins.WantedBy | None = None  # the rules that say what may follow a text
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class Constraint:
         """
         automaton, cuts = bounded(self.program, depth, length)
         found = Constraint(automaton, merged(self.narrowed, cuts))
-        found.why_empty = self.why_empty
+        found.why_empty, found.wanted_by = self.why_empty, self.wanted_by
         return found
 
     def regular(self, most_states: int) -> Nfa:
@@ -155,13 +156,18 @@ class Constraint:
             both = nodes.within(one.program, table)
         found = Constraint(both, narrowed, partial(operator.and_, self, other))
         found.both = (*(self.both or (self,)), *(other.both or (other,)))
+        found.wanted_by = origins.of_either(self, other)
         return found
 
     def __or__(self, other: Constraint) -> Constraint:
-        return self._with(checked(other), operator.or_, nfa.union, nodes.alt)
+        found = self._with(checked(other), operator.or_, nfa.union, nodes.alt)
+        found.wanted_by = origins.of_either(self, other)
+        return found
 
     def __add__(self, other: Constraint) -> Constraint:
-        return self._with(checked(other), operator.add, nfa.concat, nodes.seq)
+        found = self._with(checked(other), operator.add, nfa.concat, nodes.seq)
+        found.wanted_by = origins.of_one_after_the_other(self, other)
+        return found
 
     def _with(
         self,
@@ -231,7 +237,9 @@ class Constraint:
         program = nodes.tokens(self.program, low, high)
         if program is self.program:
             return self
-        return Constraint(program, self.narrowed, partial(Constraint.tokens, self, at_most, at_least))
+        found = Constraint(program, self.narrowed, partial(Constraint.tokens, self, at_most, at_least))
+        found.wanted_by = self.wanted_by
+        return found
 
     # ------------------------------------------------------------ texts
 

@@ -22,6 +22,7 @@ from .definitions import cost_of_parsing
 from .lark_reader import LarkReader
 from .layout_reader import is_indenter
 from .nodes import program
+from .open_rules import open_rules
 from .sources import Paths, Sources, folders_of, read
 from .tree import Rules, check
 
@@ -96,6 +97,7 @@ def grammar(
     rules, first = read_rules(text, tokens=tokens, **options)
     again = partial(grammar, text, tokens=tokens, on_narrowed="ignore", **options)
     found = Constraint(program(rules, first), rules.narrowed, again)
+    found.wanted_by = partial(open_rules, rules, first)
     if max_depth is not None:
         found = found.within(max_depth)
     narrowing.report(found.narrowed, on_narrowed, chosen)

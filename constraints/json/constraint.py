@@ -26,6 +26,7 @@ from .nodes.leaves import blanks
 from .nodes.schema import MOST_DEPTH
 from .numbers import Notation
 from .python_types import is_type, typed
+from .schema_places import schema_places
 from .text import SPELLINGS, Writing, json_indent, json_separators, json_space, style_of
 
 
@@ -209,6 +210,7 @@ def of_schema(
     again = partial(of_schema, root, reading, writing, differences, most_levels)
     found = Constraint(nodes.seq(around, node, around), merged(differences, narrowed), again)
     found.why_empty = partial(conflict, root, reading, style)
+    found.wanted_by = partial(schema_places, root, reading, style)
     return found
 
 
