@@ -55,6 +55,7 @@ class Constraint:
     written: str | None = None  # the call that made it, for messages
     both: tuple[Constraint, ...] = ()  # the parts of an intersection
     why_empty: Callable[[], str] | None = None  # the end of a message, for a language without texts
+    reader: Callable[[str], Any] | None = None  # its texts as values; it does not go to another process
     wanted_by: origins.WantedBy | None = None  # the rules that say what may follow a text
 
     def __init__(

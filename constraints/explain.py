@@ -123,10 +123,10 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
 
 
 def rules_of(constraint: Constraint, text: str) -> tuple[str, ...]:
-    """Return which rules of a constraint say what may follow the beginning of an accepted text; none if that takes too much work."""
+    """Return which rules of a constraint say what may follow the beginning of an accepted text."""
     found: tuple[str, ...] = ()
     if constraint.wanted_by is not None:
-        with suppress(TooManyStates):
+        with suppress(TooManyStates):  # all else is said
             found = constraint.wanted_by(text)
     return found
 

@@ -81,7 +81,8 @@ def output_type(
     ``re.compile(…)``                                a full match of the pattern           the text
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
-    a :class:`Constraint`                            what it accepts                       the text
+    :func:`tool_calls` of a model's family           the calls in its format, beside text  an :class:`Answer`
+    another :class:`Constraint`                      what it accepts                       the text
     ===============================================  ====================================  =========================
 
     A type may refuse what its JSON Schema allows, by a validator for example; ``parse`` and ``accepts`` say so, and
@@ -125,7 +126,7 @@ def output_type(
     if isinstance(output, OutputType):
         return output
     if isinstance(output, Constraint):
-        return OutputType(output, str)
+        return OutputType(output, output.reader or str)
     if isinstance(output, re.Pattern):
         return OutputType(regex(output), str)
     if isinstance(output, Mapping) and not is_tool_alone(output):
