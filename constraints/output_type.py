@@ -95,7 +95,7 @@ def output_type(
         The type, as in the table.
     strict
         Whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt ``propertys``.
-        Default: they are ignored.
+        Default: they are ignored, with a warning for keywords that look misspelt.
     order
         The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: any
         for an object, the declared one for a call.

@@ -113,7 +113,8 @@ def json_schema(
     max_digits
         The most digits of a number before the point, and after it. Default: no bound.
     strict
-        Whether keywords and formats that no draft defines are refused. Default: they are ignored.
+        Whether keywords and formats that no draft defines are refused. Default: they are ignored. A warning names the keyword
+        that was meant by one that looks misspelt, such as ``propertys``.
     max_depth
         The depth to which a finite automaton follows a schema within itself, and arrays and objects in values without a schema.
         Giving it makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much
