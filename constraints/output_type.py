@@ -97,8 +97,8 @@ def output_type(
         Whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt ``propertys``.
         Default: they are ignored, with a warning for keywords that look misspelt.
     order
-        The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: any
-        for an object, the declared one for a call.
+        The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: the
+        declared one for a type and for a call, any for a JSON Schema.
     whitespace
         The white space between the tokens of JSON: :func:`json_schema`.
     max_whitespace

@@ -85,7 +85,9 @@ def json_schema(
     order
         The order of the members of an object.
 
-        - ``"auto"``, ``"any"``: any order. A finite automaton (see Notes) has the declared one where the object is large.
+        - ``"auto"``: as ``"declared"`` for types, so that a field of reasoning that a class declares first is written first; as
+          ``"any"`` for schemas.
+        - ``"any"``: any order. A finite automaton (see Notes) has the declared one where the object is large.
         - ``"declared"``: the order in which ``properties`` lists them. Where ``required`` lists its names in another order, that
           order too, followed by the other members. Each alternative has its own order. Names that a schema lists elsewhere
           (``propertyNames`` with ``enum``) come in the order in which they are listed. Undeclared members stand anywhere.
@@ -182,6 +184,8 @@ def json_schema(
             raise UnsupportedConstraint('white space is any with whitespace="flexible"', path=path)
     separators = None if separators is None else json_separators(separators)
     indent = None if indent is None else json_indent(indent)
+    if order == "auto" and is_class:
+        order = "declared"
     reading = Reading(order, open_objects, formats, Notation(plain=plain, digits=max_digits), strict)
     writing = (space, separators, escapes, indent)
     constraint = of_schema(root, reading, writing, differences)
