@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[][{},:]|[^][{},:"\s]+', re.DOTALL)
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},:]|[^][{},:"\s]+', re.DOTALL)
 
 ENDED = re.compile(r'"(?:[^"\\]|\\.)*"|true|false|null', re.DOTALL)
 """Values that end with their last character: a number may go on."""
