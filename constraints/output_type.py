@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..circuits.automaton import Automaton
 from ..errors import FormatError
+from . import validation
 from .calls.formats import holds_tools, is_tool_alone
 from .calls.functions import function_calls
 from .calls.python_tools import call_reader, is_tool
@@ -21,6 +22,7 @@ from .json.constraint import json_schema
 from .json.python_types import is_type, reader, type_name
 from .regex.constraint import regex
 from .validation import short
+from .words.free_text import free
 from .words.literals import any_of
 
 T = TypeVar("T")
@@ -65,6 +67,7 @@ def output_type(
     whitespace: Literal["none", "space", "flexible"] = "space",
     max_whitespace: int | None = None,
     documents: Mapping[str, Any] | None = None,
+    thinking: str | None = None,
 ) -> OutputType[Any]:
     """Return the constraint for a Python type, with a parser for its texts.
 
@@ -105,6 +108,10 @@ def output_type(
         The most characters of ``"flexible"`` white space in a row.
     documents
         Other schemas by URI, to which a JSON Schema refers: :func:`json_schema`.
+    thinking
+        The text that ends the reasoning of a model that reasons first, such as ``"</think>"``, with the white space after it.
+        Free text up to its first occurrence then stands before the output, and is no part of the value. Within a budget the
+        reasoning ends while the tokens left suffice for the output.
 
     Raises
     ------
@@ -123,6 +130,17 @@ def output_type(
     >>> tt.constraints.output_type(list[int]).parse("[1, 2]")
     [1, 2]
     """
+    if thinking is not None:
+        answer = output_type(
+            output,
+            strict=strict,
+            order=order,
+            whitespace=whitespace,
+            max_whitespace=max_whitespace,
+            documents=documents,
+        )
+        end = validation.text(thinking, "thinking")
+        return OutputType(free(until=end) + answer.constraint, partial(read_after, end, answer.parse))
     if isinstance(output, OutputType):
         return output
     if isinstance(output, Constraint):
@@ -164,6 +182,14 @@ def output_type(
     raise FormatError(
         f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
     )
+
+
+def read_after(end: str, parse: Callable[[str], T], text: str) -> T:
+    """Return the value of what follows the first occurrence of a text. Raise ``FormatError`` if it does not occur."""
+    _, found, answer = text.partition(end)
+    if not found:
+        raise FormatError(f"{text[-60:]!r} has no {end!r}, which ends the reasoning")
+    return parse(answer)
 
 
 def names_tool(value: Any) -> bool:
