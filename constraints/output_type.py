@@ -81,7 +81,8 @@ def output_type(
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
     a list of tools as dicts, or a dict that holds   the JSON call of one                  a :class:`Call`
     tools, as MCP's and Gemini's do
-    ``re.compile(…)``                                a full match of the pattern           the text
+    ``re.compile(…)``                                a full match of the pattern           the text; with named groups
+                                                                                           a dict of what they capture
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
     :func:`tool_calls` of a model's family           the calls in its format, beside text  an :class:`Answer`
@@ -146,7 +147,7 @@ def output_type(
     if isinstance(output, Constraint):
         return OutputType(output, output.reader or str)
     if isinstance(output, re.Pattern):
-        return OutputType(regex(output), str)
+        return OutputType(regex(output), partial(captures, output) if output.groupindex else str)
     if isinstance(output, Mapping) and not is_tool_alone(output):
         found = json_schema(
             output,
@@ -182,6 +183,14 @@ def output_type(
     raise FormatError(
         f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
     )
+
+
+def captures(pattern: re.Pattern[str], text: str) -> dict[str, str | None]:
+    """Return what the named groups of a pattern capture of a text. Raise ``FormatError`` for a text that it does not match."""
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise FormatError(f"{short(text)} is no match of {pattern.pattern!r:.60}")
+    return found.groupdict()
 
 
 def read_after(end: str, parse: Callable[[str], T], text: str) -> T:

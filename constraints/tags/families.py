@@ -26,7 +26,7 @@ from .answers import AnswerReader, HarmonyReader
 from .schemas import schema_values
 from .tags import choice as one_of_several
 from .tags import dispatched, in_a_row, sections, tag
-from .xml_styles import COHERE, DEEPSEEK, DSML, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
+from .xml_styles import COHERE, DEEPSEEK, DSML, GEMMA, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
 
 
 class Family(NamedTuple):
@@ -63,7 +63,13 @@ class Family(NamedTuple):
             return arguments(plain, space, space, "any", "any")
         found, cuts = dict[str, Node](), of_types(tools)
         for tool in tools:
-            each = schema_values(tool.schema(), self.style, path=tool.path, on_narrowed="ignore")
+            each = schema_values(
+                tool.schema(),
+                self.style,
+                path=tool.path,
+                any_order=self.style.any_order,
+                on_narrowed="ignore",
+            )
             found[tool.name], cuts = each.program, [*cuts, *each.narrowed]
         return found, cuts
 
@@ -121,6 +127,13 @@ FAMILIES: dict[str, Family] = {
     ),
     # EXAONE 4
     "exaone": Family("<tool_call>", '<tool_call>{"name": "{name}", "arguments": {arguments}}</tool_call>', "\n"),
+    # Gemma 3, as asked for JSON; Gemma 4; FunctionGemma: {city:<|"|>Oslo<|"|>,days:3}
+    "gemma3": Family('{"name": "', '{"name": "{name}", "parameters": {arguments}}', "\n"),
+    "gemma4": Family("<|tool_call>", "<|tool_call>call:{name}{arguments}<tool_call|>", style=GEMMA),
+    "functiongemma": Family(
+        "<start_function_call>", "<start_function_call>call:{name}{arguments}<end_function_call>",
+        style=GEMMA._replace(quote="<escape>", marks=("<escape>",)),
+    ),
     # MiMo
     "mimo": Family("<tool_call>", "<tool_call><function={name}>{arguments}</function></tool_call>", "\n", style=QWEN),
 }  # fmt: skip

@@ -48,6 +48,8 @@ class XmlReader:
 
     def members(self, text: str, at: int, schema: Any) -> tuple[dict[str, Any], int]:
         """Return the members of an object that stand from a position on, and where they end."""
+        if self.style.quote:
+            return self.quoted(text, at)
         found: dict[str, Any] = {}
         while (begun := self.begin.match(text, at)) is not None and not self.is_item(text, at):
             name = begun["name"]
@@ -57,6 +59,28 @@ class XmlReader:
             end = self.style.end.replace("{name}", begun["name"])
             found[name], at = self.value(text, begun, end, self.inner(schema, name))
         return found, at
+
+    def quoted(self, text: str, at: int) -> tuple[Any, int]:
+        """Return the value that stands at a position in a style with a quote, and where it ends."""
+        quote, sign = self.style.quote, text[at : at + 1]
+        if text.startswith(quote, at):
+            start = at + len(quote)
+            stop = text.find(quote, start)
+            if stop < 0:
+                raise FormatError(f"{text[at:][:60]!r} does not end in {quote!r}")
+            return text[start:stop], stop + len(quote)
+        if sign not in ("{", "["):
+            return json.JSONDecoder().raw_decode(text, at)
+        members, items, at = dict[str, Any](), list[Any](), at + 1
+        while text[at : at + 1] not in ("}", "]"):
+            at += text.startswith(",", at)
+            if sign == "[":
+                item, at = self.quoted(text, at)
+                items.append(item)
+                continue
+            name, _, _ = text[at:].partition(":")
+            members[name], at = self.quoted(text, at + len(name) + 1)
+        return (items if sign == "[" else members), at + 1
 
     def is_item(self, text: str, at: int) -> bool:
         """Return whether an item of an array begins at a position, which in some styles looks like a member."""

@@ -375,3 +375,16 @@ def test_reasoning_comes_first_and_leaves_the_budget_for_the_answer(embedded):
     fa = tt.constraints.regex("a").compile(embedded[1])
     with pytest.raises(tt.errors.FormatError, match="thinking"):
         tt.generate(*embedded, "Tom", fa, thinking="!", max_new_tokens=8)
+
+
+def test_named_groups_of_a_pattern_come_back(embedded):
+    pattern = re.compile(r" (?P<animal>cat|dog)(?: and (?P<other>bird))?\.")
+    kind = output_type(pattern)
+    assert kind.parse(" cat and bird.") == {"animal": "cat", "other": "bird"}
+    assert kind.parse(" dog.") == {"animal": "dog", "other": None}
+    assert output_type(re.compile("(cat|dog)")).parse("cat") == "cat"
+    with pytest.raises(tt.errors.FormatError):
+        kind.parse(" cow.")
+    value, post = tt.generate(*embedded, "Tom has a", pattern, max_new_tokens=12, posterior=True, particles=4)
+    assert value["animal"] in ("cat", "dog")
+    assert {found for found, _ in post.field("animal")} <= {"cat", "dog"}

@@ -43,6 +43,12 @@ WRITTEN = {
     "minimax_m3": [M3.format("weather", "]<]minimax[>[<city>Oslo]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>")],
     "cohere": [COHERE.format("weather", '<cofl:value name="city" type="raw">Oslo</cofl:value>')],
     "exaone": [HERMES.replace("\n", "")],
+    "gemma3": ['{"name": "weather", "parameters": {"city": "Oslo"}}'],
+    "gemma4": [
+        '<|tool_call>call:weather{city:<|"|>Oslo<|"|>,days:3}<tool_call|>',
+        '<|tool_call>call:weather{days:3,city:<|"|>Oslo<|"|>}<tool_call|><|tool_call>call:stop{}<tool_call|>',
+    ],
+    "functiongemma": ["<start_function_call>call:weather{city:<escape>Oslo<escape>}<end_function_call>"],
     "mimo": [XML.replace("<tool_call>\n", "<tool_call>").replace("\n</tool_call>", "</tool_call>")],
     "harmony": [
         f" to=functions.weather<|channel|>commentary json<|message|>{CALL}<|call|>",
@@ -64,6 +70,8 @@ EMPTY = {
     "deepseek_v3_2": DSML.format("function_calls", "stop", ""), "deepseek_v4": DSML.format("tool_calls", "stop", ""),
     "kimi": KIMI.format("stop", "{}"), "minimax": MINIMAX.format("stop", ""), "minimax_m3": M3.format("stop", ""),
     "cohere": COHERE.format("stop", ""), "exaone": '<tool_call>{"name": "stop", "arguments": {}}</tool_call>',
+    "gemma3": '{"name": "stop", "parameters": {}}', "gemma4": "<|tool_call>call:stop{}<tool_call|>",
+    "functiongemma": "<start_function_call>call:stop{}<end_function_call>",
     "mimo": "<tool_call><function=stop>\n</function></tool_call>",
 }  # fmt: skip
 

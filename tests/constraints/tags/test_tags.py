@@ -206,7 +206,8 @@ def test_tools_without_arguments_and_calls_in_parallel(family):
         "mistral": text * 2, "mistral_v3": f"{text[:-1]}, {text[len('[TOOL_CALLS][') :]}",
         "deepseek": text.replace(call := text[len(f"{MARK}s▁begin｜>") : -len(f"{MARK}s▁end｜>")], call * 2),
         "deepseek_v3": text.replace(call, f"{call}\n{call}"), "harmony": f"{text}<|start|>assistant{text}",
-        "exaone": f"{text}\n{text}", "mimo": f"{text}\n{text}",
+        "exaone": f"{text}\n{text}", "mimo": f"{text}\n{text}", "gemma3": f"{text}\n{text}", "gemma4": text * 2,
+        "functiongemma": text * 2,
         **{name: twice(text, *marks) for name, marks in LISTS.items()},
     }[family]  # fmt: skip
     for choice in ("auto", "required"):
