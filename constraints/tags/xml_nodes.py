@@ -4,8 +4,8 @@
     array   = white space · (white space · begin of an item(type) · value · end)* · white space
 
 A string does not contain the end of its element. What follows a name, or the begin of an item, is an *element*: its type if the
-style writes one, the rest of the begin, the value, the end. A style with a quote has brackets around arrays and objects, and commas
-between their parts.
+style writes one, the rest of the begin, the value, the end. A style with a quote has brackets around arrays and objects, and
+commas between their parts.
 """
 
 from __future__ import annotations

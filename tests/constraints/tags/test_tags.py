@@ -174,6 +174,33 @@ def test_xgrammar_reads_the_same_calls(family):
             assert accepts(peer, text), text
 
 
+def test_calls_of_gemma_are_those_of_xgrammar():
+    xgrammar = pytest.importorskip("xgrammar")
+    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
+    properties = {
+        "city": {"type": "string"},
+        "words": {"type": "array", "items": {"type": ["string", "null"]}},
+        "inner": {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False},
+        "either": {"enum": ["x", 1]},
+    }
+    tool = {"name": "f", "parameters": {"type": "object", "properties": properties, "required": ["city"]}}
+    tools = [{"type": "function", "function": tool}]
+    peer = xgrammar.Grammar.from_structural_tag(
+        xgrammar.get_model_structural_tag("gemma_4", tools, "auto", "disabled")
+    )
+    ours = tool_calls(tools, "gemma4")
+    found = []
+    for inside in (
+        "city:QaQ", "city:Qa\"}\n<|Q", "city:QQ,words:[]", "city:QaQ,words:[Qb,cQ,null]", "city:QaQ,words:[b]", "city:a", "",
+        "city:QaQ,inner:{}", "city:QaQ,inner:{a:true}", "city:QaQ,inner:{a:1}", "city:QaQ,either:QxQ", "city:QaQ,either:1",
+        "city:QaQ,either:x", "city:QaQ,", "city:QaQ,other:1", "city:QaQ,words:[QbQ,]", "city:QaQcity:QaQ", "words:[]",
+    ):  # fmt: skip
+        text = f"<|tool_call>call:f{{{inside}}}<tool_call|>".replace("Q", '<|"|>')
+        found.append(ours.accepts(text))
+        assert found[-1] == accepts(peer, text), text
+    assert 5 < sum(found) < len(found)
+
+
 def test_choices_of_tools():
     def of(choice, family="hermes"):
         return tool_calls(TOOLS, family, choice=choice)
