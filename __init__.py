@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
 from .constraints import Vocabulary, explain
-from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate
+from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate, mode
 from .errors import TractileError
 from .inference import (
     NextToken,
@@ -66,6 +66,7 @@ __all__ = [
     "lm",
     "load",
     "log_marginal",
+    "mode",
     "mpe",
     "multiply",
     "partition",

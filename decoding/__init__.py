@@ -1,4 +1,4 @@
-"""Decoding with constraints: values of Python types, beam search, speculation, logits processors."""
+"""Decoding with constraints: values of Python types, the most probable text, beam search, speculation, logits processors."""
 
 from inspect import signature
 from pathlib import Path
@@ -12,6 +12,7 @@ from .diffusion import Denoised, denoise
 from .engine import Engine, Stream
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
+from .mode import MostProbable, mode
 from .speculative import Speculation, speculative
 from .stream import Part
 
@@ -22,6 +23,7 @@ __all__ = [
     "ConstraintLogitsProcessor",
     "Denoised",
     "Engine",
+    "MostProbable",
     "Part",
     "Speculation",
     "Stream",
@@ -31,6 +33,7 @@ __all__ = [
     "denoise",
     "generate",
     "generate_async",
+    "mode",
     "speculative",
     "stream_async",
 ]

@@ -290,11 +290,11 @@ KNOWN = [name for name in signature(generate).parameters if name != "json"] + li
 """The names of the arguments of :func:`generate`."""
 
 
-def at_temperature(lm: LanguageModel, temperature: float) -> LanguageModel:
+def at_temperature(lm: LanguageModel, temperature: float, who: str = "generate") -> LanguageModel:
     """Return a copy of a language model at another temperature; raise :class:`EvidenceError` for one that has none."""
     if not hasattr(lm, "at"):
         raise EvidenceError(
-            f"generate: a {type(lm).__name__} has no temperature; give a model of transformers, or leave temperature out"
+            f"{who}: a {type(lm).__name__} has no temperature; give a model of transformers, or leave temperature out"
         )
     found: LanguageModel = lm.at(temperature)
     return found

@@ -39,15 +39,15 @@ def read_outputs(outputs: Sequence[Any], **json: Unpack[JSONOptions]) -> list[Ou
     return [made[id(one)] for one in outputs]
 
 
-def refuse(kind: OutputType[Any], texts: Sequence[str]) -> NoReturn:
+def refuse(kind: OutputType[Any], texts: Sequence[str], who: str = "generate") -> NoReturn:
     """Raise :class:`NoParticleSurvived` with the reason that the type gives for one of the texts, all of which it refuses."""
     try:
         kind.parse(texts[-1])
     except FormatError as error:
         raise NoParticleSurvived(
-            f"generate: output refused all {len(texts)} texts that were generated; {error}"
+            f"{who}: output refused all {len(texts)} texts that were generated; {error}"
         ) from None
-    raise NoParticleSurvived(f"generate: output refused all {len(texts)} texts that were generated")
+    raise NoParticleSurvived(f"{who}: output refused all {len(texts)} texts that were generated")
 
 
 def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .. import constraints
 from ..circuits.automaton import Automaton
 from ..constraints import Constraint, Limits, Vocabulary
+from ..constraints.cache import store
+from ..constraints.narrowing import report
 from ..errors import ConstructionStopped, TooManyStates, TractileError, UnsupportedConstraint
 from .constrained_rows import check_weights
 
@@ -35,6 +39,10 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "tools": list,
     "structural_tag": (dict, str),
 }
+
+
+CUTS = {"max_depth": ("max_depth",), "max_length": ("maxLength", "maxItems")}
+"""By option the keywords of what it cuts, which is asked for and no reason to warn."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,23 @@ def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Autom
     :class:`UnsupportedConstraint` if the limits do not suffice: engines refuse a request that raises a ``ValueError``.
     """
     limits.check_size(constraint)
-    return within(limits, lambda: build_constraint(*json.loads(constraint)).compile(vocab, cache=True))
+    return within(limits, lambda: _kept(constraint).compile(vocab, cache=True))
+
+
+def _kept(constraint: str) -> Constraint:
+    """Return the constraint of a request, from the disk cache if another process or request has made it."""
+    kind, description, options = json.loads(constraint)
+    if kind == "keywords":  # which depend on a dictionary that may be installed later
+        return build_constraint(kind, description, options)
+    name = store.digest([store.code(), constraint.encode()])
+    if (arrays := store.read("constraint", name)) is None:
+        made = build_constraint(kind, description, options)
+        store.write("constraint", name, {"constraint": np.frombuffer(made.to_bytes(), np.uint8)})
+        return made
+    found = Constraint.from_bytes(arrays["constraint"].tobytes())
+    chosen = {keyword for option, keywords in CUTS.items() if option in options for keyword in keywords}
+    report(found.narrowed, options.get("on_narrowed", "warn"), chosen)
+    return found
 
 
 def within(limits: Limits, make: Callable[[], T]) -> T:

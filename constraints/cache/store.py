@@ -72,9 +72,10 @@ def digest(parts: Iterable[bytes | ndarray[Any, Any]]) -> str:
 
 @cache
 def code() -> bytes:
-    """Return a key of the code that makes constraints: the sizes and modification times of its files."""
+    """Return a key of the code that makes constraints, the core too: the sizes and modification times of its files."""
     folder = Path(__file__).parent.parent
-    files = [(p.relative_to(folder).as_posix(), p.stat()) for p in sorted(folder.rglob("*.py"))]
+    paths = sorted([*folder.rglob("*.py"), *folder.parent.glob("_core.*")])
+    files = [(p.relative_to(folder.parent).as_posix(), p.stat()) for p in paths]
     return repr([(name, s.st_size, s.st_mtime_ns) for name, s in files]).encode()
 
 

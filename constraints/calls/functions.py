@@ -128,7 +128,7 @@ def written(
         program = call(called, keys, inner)
     if number is not None:
         program = calls(program, *number, inner)
-    found = Constraint(program, merged(cuts), partial(written, tools, number, order, syntax, space, keys))
+    found = Constraint(program, merged(cuts))
     if syntax == "json":
         found.wanted_by = partial(argument_places, tools, keys, style_of(space), order)
     return found

@@ -95,8 +95,7 @@ def grammar(
         "postlex": postlex,
     }
     rules, first = read_rules(text, tokens=tokens, **options)
-    again = partial(grammar, text, tokens=tokens, on_narrowed="ignore", **options)
-    found = Constraint(program(rules, first), rules.narrowed, again)
+    found = Constraint(program(rules, first), rules.narrowed)
     found.wanted_by = partial(open_rules, rules, first)
     if max_depth is not None:
         found = found.within(max_depth)

@@ -212,8 +212,7 @@ def of_schema(
     with limited():
         node, narrowed = value_node(root, style, reading, most_levels)
     around = blanks(style.blank)
-    again = partial(of_schema, root, reading, writing, differences, most_levels)
-    found = Constraint(nodes.seq(around, node, around), merged(differences, narrowed), again)
+    found = Constraint(nodes.seq(around, node, around), merged(differences, narrowed))
     found.why_empty = partial(conflict, root, reading, style)
     found.wanted_by = partial(schema_places, root, reading, style)
     return found

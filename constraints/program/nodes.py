@@ -36,23 +36,36 @@ _known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
-def _node(kind: Kind, *given: Hashable) -> Node:
-    """Return the node of these attributes, the one that is known if an equal one is alive."""
-    found = _known.get((kind, *given))
+def interned(
+    kind: Kind,
+    parts: tuple[Node, ...] = (),
+    tables: tuple[Table, ...] = (),
+    low: int = 0,
+    high: int | None = None,
+    required: int = 0,
+    members: int = 0,
+    ordered: bool = False,
+) -> Node:
+    """Return the node of these attributes, the one that is known if an equal one is alive. Not for rules.
+
+    The functions below ask for it; they leave out what cannot be read.
+    """
+    given = (kind, parts, tables, low, high, required, members, ordered)
+    found = _known.get(given)
     if found is None:
-        found = _known[kind, *given] = Node(kind, *given)  # type: ignore[arg-type]
+        found = _known[given] = Node(*given)
     return found
 
 
-EMPTY = _node(Kind.SEQ, ())
+EMPTY = interned(Kind.SEQ, ())
 """Only the empty text."""
-NOTHING = _node(Kind.ALT, ())
+NOTHING = interned(Kind.ALT, ())
 """No text."""
 
 
 def lex(table: Table | None) -> Node:
     """Return the node of a table's texts; of None, the node without texts."""
-    return NOTHING if table is None else _node(Kind.LEX, (), (table,))
+    return NOTHING if table is None else interned(Kind.LEX, (), (table,))
 
 
 def text(data: bytes) -> Node:
@@ -69,7 +82,7 @@ def seq(*parts: Node) -> Node:
     ]
     if NOTHING in flat:
         return NOTHING
-    return flat[0] if len(flat) == 1 else _node(Kind.SEQ, tuple(flat))
+    return flat[0] if len(flat) == 1 else interned(Kind.SEQ, tuple(flat))
 
 
 def alt(*options: Node) -> Node:
@@ -77,7 +90,7 @@ def alt(*options: Node) -> Node:
     flat = dict.fromkeys(
         each for option in options for each in (option.parts if option.kind is Kind.ALT else (option,))
     )
-    return next(iter(flat)) if len(flat) == 1 else _node(Kind.ALT, tuple(flat))
+    return next(iter(flat)) if len(flat) == 1 else interned(Kind.ALT, tuple(flat))
 
 
 def rule(key: Hashable = None) -> Node:
@@ -110,7 +123,7 @@ def repeat(item: Node, low: int = 0, high: int | None = None, separator: Node = 
         return item
     if item.kind is Kind.LEX and separator is EMPTY and (again := loop(item.tables[0])) is not None:
         return count(again, low, high)
-    return _node(Kind.REPEAT, (item, separator), (), low, high)
+    return interned(Kind.REPEAT, (item, separator), (), low, high)
 
 
 def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
@@ -119,7 +132,7 @@ def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
         return lex(found)
     if high is not None and low > high:
         return NOTHING
-    node = _node(Kind.COUNT, (), (found,), low, high)
+    node = interned(Kind.COUNT, (), (found,), low, high)
     return node if alive(node).can_begin else NOTHING
 
 
@@ -161,7 +174,7 @@ def bag(
         raise ValueError(f"bag: a required label is not below {members}, the number of members")
     names = with_fresh_start(first), with_fresh_start(later)
     ordered = ordered and members > 1
-    found = _node(Kind.BAG, parts, names, max(low, needed.bit_count()), high, needed, members, ordered)
+    found = interned(Kind.BAG, parts, names, max(low, needed.bit_count()), high, needed, members, ordered)
     if may_begin(found):
         return found
     return EMPTY if may_end(found, 0, 0) else NOTHING
@@ -171,7 +184,7 @@ def within(part: Node, found: Table | None) -> Node:
     """Return the node of the texts of ``part`` that a deterministic table accepts as well."""
     if found is not None and not found.is_deterministic:
         raise ValueError("within: the table is not deterministic, so its state after a text is not one")
-    return NOTHING if found is None or part is NOTHING else _node(Kind.WITHIN, (part,), (found,))
+    return NOTHING if found is None or part is NOTHING else interned(Kind.WITHIN, (part,), (found,))
 
 
 def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
@@ -179,13 +192,15 @@ def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
     if high is not None and low > high:
         return NOTHING
     return (
-        part if part is NOTHING or (low == 0 and high is None) else _node(Kind.TOKENS, (part,), (), low, high)
+        part
+        if part is NOTHING or (low == 0 and high is None)
+        else interned(Kind.TOKENS, (part,), (), low, high)
     )
 
 
 def apart(part: Node) -> Node:
     """Return the node of the texts of ``part`` in which no two of its items (see :func:`item`) are equal."""
-    return NOTHING if part is NOTHING else _node(Kind.APART, (part,))
+    return NOTHING if part is NOTHING else interned(Kind.APART, (part,))
 
 
 def item(part: Node, json: bool = False) -> Node:
@@ -193,7 +208,7 @@ def item(part: Node, json: bool = False) -> Node:
 
     ``json``: the texts are JSON, and items are equal if their values are: 1 and 1.0, members in another order.
     """
-    return NOTHING if part is NOTHING else _node(Kind.ITEM, (part,), (), int(json))
+    return NOTHING if part is NOTHING else interned(Kind.ITEM, (part,), (), int(json))
 
 
 def reachable(*roots: Node) -> Iterator[Node]:

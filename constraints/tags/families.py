@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
@@ -52,7 +51,7 @@ class Family(NamedTuple):
             written = json.dumps(name)[1:-1] if in_json else name
             options[written.encode()] = nodes.seq(tail, after)
         program = pruned(nodes.seq(head, one_of(options), end))
-        made = Constraint(program, merged(cuts), partial(Family.calls, self, tools, "ignore", begun))
+        made = Constraint(program, merged(cuts))
         report(made.narrowed, on_narrowed)
         return made
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
@@ -97,4 +96,4 @@ def written(
         program = XmlWriter(writer, xml, any_order).root(writer.needs.keywords.root())
         if program is NOTHING:
             raise EmptyLanguage("no object satisfies the schema of the parameters")
-    return Constraint(program, writer.narrowed, partial(written, schema, style, without, any_order))
+    return Constraint(program, writer.narrowed)

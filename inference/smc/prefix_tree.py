@@ -6,12 +6,14 @@ A prefix u is *read* when the model has given its next tokens. What the tree has
 
 so the complete texts found, and the sum of p_lm over the children not read, bound p_lm(C) and everything that is a share of it.
 One sweep reads at most ``width`` prefixes of each length, as beam search does, and goes back to what earlier sweeps left
-(complete anytime beam search: Zhang 1998). Rows of the model have equal lengths throughout.
+(complete anytime beam search: Zhang 1998). Rows of the model have equal lengths throughout. The first sweep also reads every
+prefix of the greedy text, which takes the most probable allowed token each time.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,19 +47,28 @@ class Children:
     bound: float
     stand_in: int
 
+    @property
+    def best(self) -> float:
+        """The largest log p_lm of a child, in nats; −∞ if none is left."""
+        return max(float(self.log_probs[0]), self.bound) if len(self.log_probs) else self.bound
+
 
 class PrefixTree:
     """The tree after the prompt of a request: ``complete`` maps each text found to its log p_lm (nats), ``open`` is the rest.
 
-    The request's proposal, HMM and potential are not used. ``passes`` counts the calls of the language model.
+    The request's proposal, HMM and potential are not used. ``passes`` counts the calls of the language model. ``greedy`` is the
+    greedy text once the first sweep has ended; it is not complete if p_lm excludes all that the constraint allows there.
+    ``listed`` is the number of children of a prefix that are listed one by one (default: ``LISTED``).
     """
 
-    def __init__(self, request: Request, width: int = 64, seed: int = 0) -> None:
+    def __init__(self, request: Request, width: int = 64, seed: int = 0, listed: int | None = None) -> None:
         self.request = replace(request, proposal=GCDProposal(), hmm=None, potential=None, strength=None)
         self.request.prepare()
-        self.width, self.passes = width, 0
+        self.width, self.passes, self.listed = width, 0, LISTED if listed is None else listed
         self.complete: dict[Prefix, float] = {}
         self.open: list[Children] = []
+        self.greedy: Prefix = ()
+        self._follows_greedy = True
         self._generator = torch.Generator().manual_seed(seed)
 
     @property
@@ -77,26 +88,36 @@ class PrefixTree:
         """The log-probability that every text not found has at most, in nats; −∞ if all were found."""
         if not self.passes:
             return 0.0
-        listed = (one.log_probs[0] for one in self.open if len(one.log_probs))
-        return float(max([*listed, *(one.bound for one in self.open)], default=-math.inf))
+        return max((one.best for one in self.open), default=-math.inf)
 
     @property
     def unfinished(self) -> bool:
         """Whether another sweep can read more."""
         return not self.passes or any(len(one.tokens) for one in self.open)
 
-    def sweep(self, floor: float = -math.inf) -> None:
-        """Read at most ``width`` prefixes of each length, the most probable ones with log p_lm above ``floor``.
+    def sweep(
+        self, floor: Callable[[], float] = lambda: -math.inf, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Read at most ``width`` prefixes of each length, the most probable ones with log p_lm above ``floor()``.
 
-        The first sweep begins at the prompt, another one at the most probable children that were not read.
+        The first sweep begins at the prompt, another one at the most probable children that were not read. ``stop`` is asked
+        before each pass whether the sweep ends here; what was chosen and not read is then open again. The first sweep goes on
+        until the greedy text is known.
         """
         request = self.request
-        chosen: dict[Prefix, float] = taken(self.open, self.width, floor) if self.passes else {(): 0.0}
+        chosen: dict[Prefix, float] = taken(self.open, self.width, floor()) if self.passes else {(): 0.0}
         lm, query = request.lm, request.query.start(1, request.max_new_tokens)
         ancestors = {prefix[:length] for prefix in chosen for length in range(len(prefix))}
         lm.start([request.prompt])
         rows: list[Prefix] = [()]
         for length in range(request.max_new_tokens):
+            if stop() and not self._follows_greedy:
+                self.open += [
+                    Children(one[:-1], np.array(one[-1:]), np.array([value]), -math.inf, -math.inf, one[-1])
+                    for one, value in chosen.items()
+                    if len(one) >= length
+                ]
+                return
             self.passes += 1
             here = [i for i, row in enumerate(rows) if row in chosen]
             if here:
@@ -104,12 +125,16 @@ class PrefixTree:
                 step = Step(
                     lm.log_probs().detach(), query, prefixes, torch.tensor(here), decode=lm.decode, prompt=request.number
                 )  # fmt: skip
-                before = len(self.open)
                 self._read(step, [chosen[rows[i]] for i in here], length + 1 == request.max_new_tokens)
-                newest = self.open[before:]
             onward = [one for one in {**dict.fromkeys(ancestors), **chosen} if len(one) == length + 1]
-            if here and (free := self.width - len(onward)) > 0:
-                chosen |= (best := taken(newest, free, floor))
+            if (free := self.width - len(onward)) > 0:
+                known = set(rows)
+                beside = [one for one in self.open if one.prefix in known]
+                best: dict[Prefix, float] = {}
+                if self._follows_greedy:
+                    best = taken([one for one in beside if one.prefix == self.greedy[:-1]], 1)
+                best |= taken(beside, free - len(best), floor())
+                chosen |= best
                 onward += best
             if not onward:
                 return
@@ -129,12 +154,21 @@ class PrefixTree:
         total = step.allowed_only(step.log_probs).double().cpu()
         total += torch.tensor(log_p, dtype=torch.float64)[:, None]
         prefixes = [tuple(row) for row in step.prefixes.tolist()]  # type: ignore[union-attr]
+        ended = [-math.inf] * len(prefixes)
         if not last and eos is not None:
-            for prefix, value in zip(prefixes, total[:, eos].tolist(), strict=True):
+            ended = total[:, eos].tolist()
+            for prefix, value in zip(prefixes, ended, strict=True):
                 if value > -math.inf:
                     self.complete[(*prefix, eos)] = value
             total[:, eos] = -torch.inf
-        best = total.topk(min(LISTED, total.shape[1]))
+        best = total.topk(min(self.listed, total.shape[1]))
+        if self._follows_greedy:
+            row = prefixes.index(self.greedy)
+            value, token = float(best.values[row, 0]), int(best.indices[row, 0])
+            ends = eos is not None and ended[row] >= value
+            if max(value, ended[row]) > -math.inf:
+                self.greedy = (*self.greedy, eos if ends else token)  # type: ignore[arg-type]
+            self._follows_greedy = not (ends or last or value == -math.inf)
         rest = total.scatter(1, best.indices, -torch.inf)
         mass, bound = rest.logsumexp(1), rest.amax(1)
         scaled = (rest - bound.clamp(min=torch.finfo(torch.float64).min)[:, None]).exp()
@@ -175,9 +209,9 @@ class PrefixTree:
         return found, total
 
 
-def taken(parents: list[Children], count: int, floor: float) -> dict[Prefix, float]:
+def taken(parents: list[Children], count: int, floor: float = -math.inf) -> dict[Prefix, float]:
     """Remove the ``count`` most probable listed children above ``floor`` from their parents, and return them."""
-    parents = [one for one in parents if len(one.tokens)]
+    parents = [one for one in parents if len(one.tokens) and one.log_probs[0] > floor]
     if not parents:
         return {}
     values = np.concatenate([one.log_probs for one in parents])

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import sys
 
 import hypothesis
 import pytest
@@ -12,7 +11,6 @@ from texts import random_texts
 
 import tractile as tt
 from tractile.constraints.calls.tools import read_tools
-from tractile.errors import TractileError
 from tractile_bench.function_calling.matching import (
     alternatives,
     exact,
@@ -410,9 +408,3 @@ def test_real_references_are_in_the_language(shared_dir, data, syntax):
     for example in examples[::20]:
         assert task.constraint(example).accepts(example.reference), example.id
         assert task.scores(example, example.reference) == RIGHT
-
-
-def test_a_missing_judge_is_named_before_the_first_text(ferries, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jsonschema", None)
-    with pytest.raises(TractileError, match=r"tractile-bench\[tasks\]"):
-        next(FunctionCalling(ferries).examples())

@@ -20,7 +20,7 @@ from ..base import Example, Task
 from .data import Record, records
 from .matching import exact, lenient, right_calls, share_of_arguments
 from .syntax import Call, canonical, read_calls, write_calls
-from .tools import tools_of, validator
+from .tools import tools_of
 
 COMPILED = 64
 """The number of tool sets whose constraints are cached."""
@@ -71,7 +71,6 @@ class FunctionCalling(Task):
         return self._dropped
 
     def examples(self, split: str = "test") -> Iterator[Example]:
-        validator({})  # what judges the calls must be there before the first one
         self._dropped = {}
         for record in records(self.data, split, self.candidates):
             made = self._example(record)

@@ -105,6 +105,24 @@ def test_a_tree_read_to_its_end_is_the_enumeration():
         assert tree.log_unread == tree.bound == -math.inf
 
 
+def test_a_sweep_that_is_stopped_leaves_nothing_out():
+    """What was chosen and not read is open again; the greedy text is whole."""
+    lm = model(5)
+    (request,) = requests("smc", lm, [], None, FA, "gcd", max_new_tokens=7)
+    truth = sum(all_texts(lm, FA, 7).values())
+    for passes in range(1, 20):
+        tree = PrefixTree(request, width=2)
+        for _ in range(3):
+            tree.sweep(stop=lambda tree=tree, passes=passes: tree.passes >= passes)
+        found, unread = math.exp(tree.log_found), math.exp(tree.log_unread)
+        assert found <= truth + 1e-12
+        assert found + unread >= truth - 1e-12
+        assert tree.greedy in tree.complete
+        while tree.unfinished:
+            tree.sweep()
+        assert math.exp(tree.log_found) == pytest.approx(truth)
+
+
 def test_draws_and_listed_texts_together_are_unbiased(monkeypatch):
     """With a tree of two rows the mean of Z · p(v) over seeds is the enumerated mass, under a potential too."""
     from tractile.inference.smc import explore
