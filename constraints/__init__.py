@@ -15,6 +15,7 @@ from .narrowing import Narrowing
 from .output_type import OutputType, output_type
 from .regex.constraint import regex
 from .sql.constraint import sql
+from .tags.answers import Answer
 from .tags.families import tool_calls
 from .tags.structural import structural_tag
 from .tags.tags import sections, separated, tag, triggered
@@ -25,6 +26,7 @@ from .words.lengths import ends_as_sentence, text_length
 from .words.literals import any_of, literal
 
 __all__ = [
+    "Answer",
     "Call",
     "Constraint",
     "Limits",

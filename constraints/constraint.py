@@ -17,7 +17,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import TOKEN
 from ..errors import UnsupportedConstraint
-from . import validation
+from . import origins, validation
 from .automata import dfa, nfa, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
@@ -54,6 +54,8 @@ class Constraint:
     written: str | None = None  # the call that made it, for messages
     both: tuple[Constraint, ...] = ()  # the parts of an intersection
     why_empty: Callable[[], str] | None = None  # the end of a message, for a language without texts
+    reader: Callable[[str], Any] | None = None  # from a text to its value
+    wanted_by: origins.WantedBy | None = None  # the rules that say what may follow a text
 
     def __init__(
         self,
@@ -76,7 +78,8 @@ class Constraint:
     def to_bytes(self) -> bytes:
         """Return the constraint, compiled, for other processes: :meth:`from_bytes` reads it in a fraction of the time.
 
-        The bytes are the same in every process, and on every machine.
+        The bytes are the same in every process, and on every machine. They have the language alone: its values are texts then,
+        and :func:`.explain` names no schema and no rule.
         """
         return stored.to_bytes(self.program, self.is_finite, self._narrowed)
 
@@ -141,7 +144,7 @@ class Constraint:
         """
         automaton, cuts = bounded(self.program, depth, length)
         found = Constraint(automaton, merged(self.narrowed, cuts))
-        found.why_empty = self.why_empty
+        found.why_empty, found.wanted_by = self.why_empty, self.wanted_by
         return found
 
     def regular(self, most_states: int) -> Nfa:
@@ -166,13 +169,18 @@ class Constraint:
             both = nodes.within(one.program, table)
         found = Constraint(both, narrowed)
         found.both = (*(self.both or (self,)), *(other.both or (other,)))
+        found.wanted_by = origins.of_either(self, other)
         return found
 
     def __or__(self, other: Constraint) -> Constraint:
-        return self._with(checked(other), nfa.union, nodes.alt)
+        found = self._with(checked(other), nfa.union, nodes.alt)
+        found.wanted_by = origins.of_either(self, other)
+        return found
 
     def __add__(self, other: Constraint) -> Constraint:
-        return self._with(checked(other), nfa.concat, nodes.seq)
+        found = self._with(checked(other), nfa.concat, nodes.seq)
+        found.wanted_by = origins.of_one_after_the_other(self, other)
+        return found
 
     def _with(
         self,
@@ -238,7 +246,9 @@ class Constraint:
         program = nodes.tokens(self.program, low, high)
         if program is self.program:
             return self
-        return Constraint(program, self.narrowed)
+        found = Constraint(program, self.narrowed)
+        found.wanted_by = self.wanted_by
+        return found
 
     # ------------------------------------------------------------ texts
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import EmptyLanguage
+from ..errors import EmptyLanguage, TooManyStates
+from .constraint import Constraint
 from .engine.bytes import Bytes
 from .engine.tokens import NO_STATE
 from .json.place import place
@@ -23,7 +25,9 @@ class Explanation:
     byte is the first that no such text has, or the text ends too soon. ``before``: the text up to there; ``found``: the character
     there, empty at the end of the text. ``could``: what may stand there instead, each as far as there is no choice; a range as
     "a–z". ``may_end``: whether the text may end there. ``completion``: a shortest end of the text from there. ``path``: the place
-    in a JSON text as a JSON pointer ("/pets/0/age"), None for other texts.
+    in a JSON text as a JSON pointer ("/pets/0/age"), None for other texts. ``wanted_by``: what of the constraint says what may
+    stand there: places in a JSON Schema as JSON pointers ("/properties/age"), or rules of a grammar ("rule value (line 3)");
+    empty for other constraints, and where finding them takes too much work.
 
     Examples
     --------
@@ -42,6 +46,7 @@ class Explanation:
     may_end: bool
     completion: str
     path: str | None
+    wanted_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.accepted:
@@ -51,16 +56,22 @@ class Explanation:
         shown = repr(tail if tail == self.before else f"…{tail}")
         met = f"goes on with {self.found!r}" if self.found else "ends too soon"
         lines = [f"stops at byte {self.at}{where}: {shown} {met}"]
-        could = [repr(one) for one in self.could[:SHOWN]] + ["…"] * (len(self.could) > SHOWN)
-        could += ["the end"] * self.may_end
+        could = [*shown_of([repr(one) for one in self.could]), *["the end"] * self.may_end]
         lines.append(f"could stand there: {', '.join(could)}")
+        if self.wanted_by:
+            lines.append(f"as wanted by: {', '.join(shown_of([one or '/' for one in self.wanted_by]))}")
         if not self.may_end:
             lines.append(f"a shortest end: {self.completion!r}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
-        return {**vars(self), "could": list(self.could)}
+        return {**vars(self), "could": list(self.could), "wanted_by": list(self.wanted_by)}
+
+
+def shown_of(each: list[str]) -> list[str]:
+    """Return the first of many texts, for a message."""
+    return each[:SHOWN] + ["…"] * (len(each) > SHOWN)
 
 
 def explain(constraint: Any, text: str | bytes) -> Explanation:
@@ -75,6 +86,8 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
     >>> why = tt.explain({"type": "object", "properties": {"age": {"type": "integer"}}}, '{"age": "3"}')
     >>> why.at, why.found, why.path
     (8, '"', '/age')
+    >>> why.wanted_by
+    ('/properties/age',)
     """
     wanted = output_type(constraint).constraint
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -104,8 +117,18 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
         could=continuations(states, state),
         may_end=states.accepting(state),
         completion=states.completion(state).decode(errors="replace"),
-        path=place(before),
+        path=None if (there := place(before)) is None else there.pointer,
+        wanted_by=rules_of(wanted, before),
     )
+
+
+def rules_of(constraint: Constraint, text: str) -> tuple[str, ...]:
+    """Return which rules of a constraint say what may follow the beginning of an accepted text."""
+    found: tuple[str, ...] = ()
+    if constraint.wanted_by is not None:
+        with suppress(TooManyStates):  # all else is said
+            found = constraint.wanted_by(text)
+    return found
 
 
 def continuations(states: Bytes, state: int) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..circuits.automaton import Automaton
 from ..errors import FormatError
+from . import validation
 from .calls.formats import holds_tools, is_tool_alone
 from .calls.functions import function_calls
 from .calls.python_tools import call_reader, is_tool
@@ -21,6 +22,7 @@ from .json.constraint import json_schema
 from .json.python_types import is_type, reader, type_name
 from .regex.constraint import regex
 from .validation import short
+from .words.free_text import free
 from .words.literals import any_of
 
 T = TypeVar("T")
@@ -65,6 +67,7 @@ def output_type(
     whitespace: Literal["none", "space", "flexible"] = "space",
     max_whitespace: int | None = None,
     documents: Mapping[str, Any] | None = None,
+    thinking: str | None = None,
 ) -> OutputType[Any]:
     """Return the constraint for a Python type, with a parser for its texts.
 
@@ -78,10 +81,12 @@ def output_type(
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
     a list of tools as dicts, or a dict that holds   the JSON call of one                  a :class:`Call`
     tools, as MCP's and Gemini's do
-    ``re.compile(…)``                                a full match of the pattern           the text
+    ``re.compile(…)``                                a full match of the pattern           the text; with named groups
+                                                                                           a dict of what they capture
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
-    a :class:`Constraint`                            what it accepts                       the text
+    :func:`tool_calls` of a model's family           the calls in its format, beside text  an :class:`Answer`
+    another :class:`Constraint`                      what it accepts                       the text
     ===============================================  ====================================  =========================
 
     A type may refuse what its JSON Schema allows, by a validator for example; ``parse`` and ``accepts`` say so, and
@@ -94,16 +99,20 @@ def output_type(
         The type, as in the table.
     strict
         Whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt ``propertys``.
-        Default: they are ignored.
+        Default: they are ignored, with a warning for keywords that look misspelt.
     order
-        The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: any
-        for an object, the declared one for a call.
+        The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: the
+        declared one for a type and for a call, any for a JSON Schema.
     whitespace
         The white space between the tokens of JSON: :func:`json_schema`.
     max_whitespace
         The most characters of ``"flexible"`` white space in a row.
     documents
         Other schemas by URI, to which a JSON Schema refers: :func:`json_schema`.
+    thinking
+        The text that ends the reasoning of a model that reasons first, such as ``"</think>"``, with the white space after it.
+        Free text up to its first occurrence then stands before the output, and is no part of the value. Within a budget the
+        reasoning ends while the tokens left suffice for the output.
 
     Raises
     ------
@@ -122,12 +131,23 @@ def output_type(
     >>> tt.constraints.output_type(list[int]).parse("[1, 2]")
     [1, 2]
     """
+    if thinking is not None:
+        answer = output_type(
+            output,
+            strict=strict,
+            order=order,
+            whitespace=whitespace,
+            max_whitespace=max_whitespace,
+            documents=documents,
+        )
+        end = validation.text(thinking, "thinking")
+        return OutputType(free(until=end) + answer.constraint, partial(read_after, end, answer.parse))
     if isinstance(output, OutputType):
         return output
     if isinstance(output, Constraint):
-        return OutputType(output, str)
+        return OutputType(output, output.reader or str)
     if isinstance(output, re.Pattern):
-        return OutputType(regex(output), str)
+        return OutputType(regex(output), partial(captures, output) if output.groupindex else str)
     if isinstance(output, Mapping) and not is_tool_alone(output):
         found = json_schema(
             output,
@@ -163,6 +183,22 @@ def output_type(
     raise FormatError(
         f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
     )
+
+
+def captures(pattern: re.Pattern[str], text: str) -> dict[str, str | None]:
+    """Return what the named groups of a pattern capture of a text. Raise ``FormatError`` for a text that it does not match."""
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise FormatError(f"{short(text)} is no match of {pattern.pattern!r:.60}")
+    return found.groupdict()
+
+
+def read_after(end: str, parse: Callable[[str], T], text: str) -> T:
+    """Return the value of what follows the first occurrence of a text. Raise ``FormatError`` if it does not occur."""
+    _, found, answer = text.partition(end)
+    if not found:
+        raise FormatError(f"{text[-60:]!r} has no {end!r}, which ends the reasoning")
+    return parse(answer)
 
 
 def names_tool(value: Any) -> bool:

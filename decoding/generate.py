@@ -179,7 +179,7 @@ def generate(
     json
         For outputs in JSON, as :func:`.output_type` has them: ``strict`` refuses keywords of a JSON Schema that no draft defines;
         ``order`` of the members of an object; ``whitespace`` and ``max_whitespace``; ``documents``, other schemas to which a
-        schema refers.
+        schema refers. For any output ``thinking``, the text that ends the reasoning of a model that reasons first.
 
     Returns
     -------

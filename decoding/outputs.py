@@ -22,13 +22,16 @@ class JSONOptions(TypedDict, total=False):
     whitespace: Literal["none", "space", "flexible"]
     max_whitespace: int | None
     documents: Mapping[str, Any]
+    thinking: str | None
 
 
 def read_outputs(outputs: Sequence[Any], **json: Unpack[JSONOptions]) -> list[OutputType[Any]]:
     """Return the :func:`.output_type` of each output; an object that stands there several times is read once.
 
-    The texts of a compiled automaton are their own values.
+    The texts of a compiled automaton are their own values. Raises :class:`FormatError` for one with ``thinking``.
     """
+    if json.get("thinking") is not None and any(isinstance(one, Chain) for one in outputs):
+        raise FormatError("thinking: a compiled automaton has no text before it; give the constraint")
     made = {
         key: OutputType(cast(Any, one), str) if isinstance(one, Chain) else output_type(one, **json)
         for key, one in {id(one): one for one in outputs}.items()

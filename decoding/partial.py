@@ -11,8 +11,6 @@ from ..constraints.json.place import place
 from ..errors import FormatError
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},]', re.DOTALL)
-STRING_OR_SIGN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},:]', re.DOTALL)
-COMPLETE = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 CLOSING = {"{": "}", "[": "]"}
 
 
@@ -55,21 +53,16 @@ def growing_json(text: str) -> tuple[Any, str] | None:
     ({'name': 'Ada', 'tags': ['a', 'b']}, '/tags/1')
     >>> growing_json('{"name": "Ada", "ta')
     """
-    open_, before, sign = list[str](), "", ""
-    for token in STRING_OR_SIGN.finditer(text):
-        before, sign = sign, token[0]
-        if sign in CLOSING:
-            open_.append(CLOSING[sign])
-        elif sign in ("}", "]") and open_:
-            open_.pop()
-    in_string = sign[:1] == '"' and not (len(sign) > 1 and sign.endswith('"') and COMPLETE.fullmatch(sign))
-    is_value = before == ":" or (open_[-1:] == ["]"] and before in (",", "["))
-    pointer = place(text)
-    if pointer is None or not in_string or not is_value:
+    there = place(text)
+    if there is None or there.name is not None or not there.levels:
         return None
-    written = UNFINISHED.sub("", sign)
+    inner = there.levels[-1]
+    if inner.start is None or inner.ended or text[inner.start] != '"':
+        return None
+    written = UNFINISHED.sub("", text[inner.start :])
+    closing = "".join("]" if isinstance(level.step, int) else "}" for level in reversed(there.levels))
     try:
-        return json.loads(text[: len(text) - len(sign)] + written + '"' + "".join(reversed(open_))), pointer
+        return json.loads(text[: inner.start] + written + '"' + closing), there.pointer
     except (ValueError, RecursionError):
         return None
 

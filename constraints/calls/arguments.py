@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata.work import spend
@@ -39,7 +40,10 @@ def arguments(
         notation = Notation(plain=plain and not inner.tuples)  # literals have no integers with a point
         with placed("", tools):
             writer = Writer.of(
-                read_schema({"prefixItems": schemas}), inner, Reading(nested, notation=notation)
+                read_schema({"prefixItems": schemas}),
+                inner,
+                Reading(nested, notation=notation),
+                partial(path_of, tools=tools),
             )
             outermost = Outermost(writer, order)
             (shape,) = writer.value(writer.needs.keywords.root()).array

@@ -9,13 +9,19 @@ In Python syntax a value is a literal (``python_syntax.py``).
 
 from __future__ import annotations
 
+import json
+import re
+from functools import partial
 from typing import Any, Literal
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
 from ..automata.work import limited
 from ..constraint import Constraint
-from ..json.text import Space, json_space, style_of
+from ..json.nodes import Reading
+from ..json.place import place
+from ..json.schema_places import schema_places
+from ..json.text import Space, Style, json_space, style_of
 from ..narrowing import OnNarrowed, check_choice, merged, report
 from .arguments import arguments
 from .nodes import call, calls, one_of
@@ -122,4 +128,27 @@ def written(
         program = call(called, keys, inner)
     if number is not None:
         program = calls(program, *number, inner)
-    return Constraint(program, merged(cuts))
+    found = Constraint(program, merged(cuts))
+    if syntax == "json":
+        found.wanted_by = partial(argument_places, tools, keys, style_of(space), order)
+    return found
+
+
+def argument_places(
+    tools: list[Tool], keys: tuple[str, str], style: Style, order: str, text: str
+) -> tuple[str, ...]:
+    """Return which schemas of arguments say what may stand where the JSON text of a call stops, or of a list of calls.
+
+    Each is the path of the tool's parameters and a JSON pointer: ``tools[0].parameters/properties/city``. None outside arguments.
+    """
+    there = place(text)
+    for level in () if there is None else there.levels[:2]:
+        if level.step == keys[1] and level.start is not None:
+            named = re.search(
+                rf'{re.escape(json.dumps(keys[0]))}\s*:\s*("(?:[^"\\]|\\.)*")', text[level.at :]
+            )
+            for tool in tools:
+                if named is not None and json.loads(named[1]) == tool.name:
+                    found = schema_places(tool.schema(), Reading(order), style, text[level.start :])
+                    return tuple(tool.path + each for each in found)
+    return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,16 +118,16 @@ class Call:
         return self._run()
 
 
-def call_reader(tools: Sequence[Any]) -> Callable[[str], Call]:
-    """Return a parser from the JSON text of a call of ``function_calls`` to a :class:`Call`.
+def call_maker(tools: Any) -> Callable[[str, Mapping[str, Any]], Call]:
+    """Return a function from the name of a tool and its arguments as JSON values to a :class:`Call`.
 
-    The parser raises ``FormatError`` for arguments that a type refuses.
+    ``tools``: one or a list; functions and classes among them can be called. It raises ``FormatError`` for arguments that a type
+    refuses.
     """
-    known = {tool_name(tool): (tool, reader(recorder(tool))) for tool in tools if is_tool(tool)}
+    some = tools if isinstance(tools, list | tuple) else [tools]
+    known = {tool_name(tool): (tool, reader(recorder(tool))) for tool in some if is_tool(tool)}
 
-    def read(text: str) -> Call:
-        written = json.loads(text)
-        name, arguments = written["name"], written["arguments"]
+    def make(name: str, arguments: Mapping[str, Any]) -> Call:
         if name not in known:
             return Call(name, arguments)
         tool, value_of = known[name]
@@ -135,6 +135,17 @@ def call_reader(tools: Sequence[Any]) -> Callable[[str], Call]:
         if is_type(tool):
             return Call(name, arguments, lambda: value)
         return Call(name, value, functools.partial(tool, **value))
+
+    return make
+
+
+def call_reader(tools: Any) -> Callable[[str], Call]:
+    """Return a parser from the JSON text of a call of ``function_calls`` to a :class:`Call`."""
+    make = call_maker(tools)
+
+    def read(text: str) -> Call:
+        written = json.loads(text)
+        return make(written["name"], written["arguments"])
 
     return read
 

@@ -45,6 +45,15 @@ class Bytes:
         """Return the state after a byte."""
         return self._tokens.step(state, byte)
 
+    def read(self, text: bytes) -> int:
+        """Return the state after the beginning of an accepted text; -1 if no accepted text begins so."""
+        state = self.start
+        for byte in text:
+            if state == NO_STATE or byte not in self.allowed(state):
+                return NO_STATE
+            state = self.step(state, byte)
+        return state
+
     def accepts(self, text: bytes) -> bool:
         """Return whether a text is accepted."""
         return self.start != NO_STATE and self._tokens.reads(text)

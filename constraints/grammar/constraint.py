@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from .definitions import cost_of_parsing
 from .lark_reader import LarkReader
 from .layout_reader import is_indenter
 from .nodes import program
+from .open_rules import open_rules
 from .sources import Paths, Sources, folders_of, read
 from .tree import Rules, check
 
@@ -94,6 +96,7 @@ def grammar(
     }
     rules, first = read_rules(text, tokens=tokens, **options)
     found = Constraint(program(rules, first), rules.narrowed)
+    found.wanted_by = partial(open_rules, rules, first)
     if max_depth is not None:
         found = found.within(max_depth)
     narrowing.report(found.narrowed, on_narrowed, chosen)

@@ -26,6 +26,7 @@ from .nodes.leaves import blanks
 from .nodes.schema import MOST_DEPTH
 from .numbers import Notation
 from .python_types import is_type, typed
+from .schema_places import schema_places
 from .text import SPELLINGS, Writing, json_indent, json_separators, json_space, style_of
 
 
@@ -84,7 +85,9 @@ def json_schema(
     order
         The order of the members of an object.
 
-        - ``"auto"``, ``"any"``: any order. A finite automaton (see Notes) has the declared one where the object is large.
+        - ``"auto"``: as ``"declared"`` for types, so that a field of reasoning that a class declares first is written first; as
+          ``"any"`` for schemas.
+        - ``"any"``: any order. A finite automaton (see Notes) has the declared one where the object is large.
         - ``"declared"``: the order in which ``properties`` lists them. Where ``required`` lists its names in another order, that
           order too, followed by the other members. Each alternative has its own order. Names that a schema lists elsewhere
           (``propertyNames`` with ``enum``) come in the order in which they are listed. Undeclared members stand anywhere.
@@ -112,7 +115,8 @@ def json_schema(
     max_digits
         The most digits of a number before the point, and after it. Default: no bound.
     strict
-        Whether keywords and formats that no draft defines are refused. Default: they are ignored.
+        Whether keywords and formats that no draft defines are refused. Default: they are ignored. A warning names the keyword
+        that was meant by one that looks misspelt, such as ``propertys``.
     max_depth
         The depth to which a finite automaton follows a schema within itself, and arrays and objects in values without a schema.
         Giving it makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much
@@ -180,6 +184,8 @@ def json_schema(
             raise UnsupportedConstraint('white space is any with whitespace="flexible"', path=path)
     separators = None if separators is None else json_separators(separators)
     indent = None if indent is None else json_indent(indent)
+    if order == "auto" and is_class:
+        order = "declared"
     reading = Reading(order, open_objects, formats, Notation(plain=plain, digits=max_digits), strict)
     writing = (space, separators, escapes, indent)
     constraint = of_schema(root, reading, writing, differences)
@@ -208,6 +214,7 @@ def of_schema(
     around = blanks(style.blank)
     found = Constraint(nodes.seq(around, node, around), merged(differences, narrowed))
     found.why_empty = partial(conflict, root, reading, style)
+    found.wanted_by = partial(schema_places, root, reading, style)
     return found
 
 

@@ -3,7 +3,7 @@ The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for form
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
 from .document import Document, Node, Resource
 from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
+from .misspelt import meant, tell
 from .numbers import Notation
 from .text import JSON, MARKUP
 from .vocabulary import REFERENCES, is_number, subschemas
@@ -43,11 +44,19 @@ COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 
 
 def narrowings(
-    document: Document, asserts_format: bool, notation: Notation, escapes: bool = False
+    document: Document,
+    asserts_format: bool,
+    notation: Notation,
+    escapes: bool = False,
+    place: Callable[[str], str] = str,
 ) -> tuple[Narrowing, ...]:
-    """Return what the automaton lacks of what the schemas say. Raises ``UnsupportedConstraint``.
-    ``escapes``: whether strings may have escapes that are not needed."""
+    """Return what the automaton lacks of what the schemas say; warn of misspelt keywords. Raises ``UnsupportedConstraint``.
+    ``escapes``: whether strings may have escapes that are not needed. ``place``: a path as the warnings have it."""
     schemas = list(reached(document))
+    for schema, path in schemas:
+        for key, value in schema.items():
+            if (keyword := meant(key, value)) is not None:
+                tell(place(path), key, keyword)
     spelled = escapes and any(compares_strings(schema, asserts_format) for schema, _ in schemas)
     found = (each for schema, path in schemas for each in lacks(schema, path, asserts_format, notation))
     return merged(found, [ESCAPES] * spelled)

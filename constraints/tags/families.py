@@ -21,10 +21,11 @@ from ..program.prune import pruned
 from ..regex.constraint import regex
 from ..words.free_text import free
 from ..words.literals import literal
+from .answers import AnswerReader, HarmonyReader
 from .schemas import schema_values
 from .tags import choice as one_of_several
 from .tags import dispatched, in_a_row, sections, tag
-from .xml_styles import COHERE, DEEPSEEK, DSML, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
+from .xml_styles import COHERE, DEEPSEEK, DSML, GEMMA, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
 
 
 class Family(NamedTuple):
@@ -61,7 +62,13 @@ class Family(NamedTuple):
             return arguments(plain, space, space, "any", "any")
         found, cuts = dict[str, Node](), of_types(tools)
         for tool in tools:
-            each = schema_values(tool.schema(), self.style, path=tool.path, on_narrowed="ignore")
+            each = schema_values(
+                tool.schema(),
+                self.style,
+                path=tool.path,
+                any_order=self.style.any_order,
+                on_narrowed="ignore",
+            )
             found[tool.name], cuts = each.program, [*cuts, *each.narrowed]
         return found, cuts
 
@@ -119,6 +126,13 @@ FAMILIES: dict[str, Family] = {
     ),
     # EXAONE 4
     "exaone": Family("<tool_call>", '<tool_call>{"name": "{name}", "arguments": {arguments}}</tool_call>', "\n"),
+    # Gemma 3, as asked for JSON; Gemma 4; FunctionGemma: {city:<|"|>Oslo<|"|>,days:3}
+    "gemma3": Family('{"name": "', '{"name": "{name}", "parameters": {arguments}}', "\n"),
+    "gemma4": Family("<|tool_call>", "<|tool_call>call:{name}{arguments}<tool_call|>", style=GEMMA),
+    "functiongemma": Family(
+        "<start_function_call>", "<start_function_call>call:{name}{arguments}<end_function_call>",
+        style=GEMMA._replace(quote="<escape>", marks=("<escape>",)),
+    ),
     # MiMo
     "mimo": Family("<tool_call>", "<tool_call><function={name}>{arguments}</function></tool_call>", "\n", style=QWEN),
 }  # fmt: skip
@@ -129,17 +143,21 @@ def tool_calls(
     tools: Any,
     family: str,
     *,
-    choice: Literal["auto", "required", "none"] | Mapping[str, Any] = "auto",
+    choice: Literal["auto", "required", "none", "text_then_calls"] | Mapping[str, Any] = "auto",
     parallel: bool = True,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """Accept the answers of a language model that may call tools, in the format of its family.
 
+    ``tt.generate`` returns them as :class:`Answer`: the text, and the calls as :class:`Call`. A constraint that is combined of
+    this one and others gives texts.
+
     Args:
         tools: as for :func:`~tractile.constraints.function_calls`.
         family: a key of ``FAMILIES``, such as "hermes", or "harmony".
         choice: OpenAI's ``tool_choice``. "auto": free text, in which calls may stand; "required": calls and nothing else;
-            "none": free text without a call; ``{"type": "function", "function": {"name": "f"}}``: a call of that tool;
+            "none": free text without a call; "text_then_calls": free text, which may be empty, then calls;
+            ``{"type": "function", "function": {"name": "f"}}``: a call of that tool;
             ``{"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": […]}}``: some of the tools.
         parallel: whether there may be several calls.
 
@@ -160,10 +178,22 @@ def tool_calls(
         raise UnsupportedConstraint(f"the family {family!r} is not known; there are {names}", path="family")
     read, asked, parallel = chosen(read_tools(tools, tuples=False), choice, parallel)
     if family == "harmony":
-        return harmony(read, asked, parallel, on_narrowed)
-    style = FAMILIES[family]
+        found = harmony(read, asked, parallel, on_narrowed)
+        found.reader = HarmonyReader(tools, read, [Family("", call) for call in HARMONY])
+    else:
+        found = answers(FAMILIES[family], read, asked, parallel, on_narrowed)
+        found.reader = AnswerReader(tools, read, FAMILIES[family])
+    return found
+
+
+def answers(
+    style: Family, read: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrowed
+) -> Constraint:
+    """Accept the answers in a format. ``asked``: "auto", "required", "none" or "text_then_calls"."""
     if asked == "none":
         return free(without=style.trigger)
+    if asked == "text_then_calls":
+        return free(without=style.trigger) + answers(style, read, "required", parallel, on_narrowed)
     if asked == "auto" and style.around is None:
         rest = style.calls(read, on_narrowed, style.trigger)
         return dispatched({style.trigger: rest}, loop=parallel, without=[], ends=None)
@@ -181,13 +211,13 @@ def tool_calls(
 def chosen(
     tools: list[Tool], choice: str | Mapping[str, Any], parallel: bool
 ) -> tuple[list[Tool], str, bool]:
-    """Return the tools that a choice leaves, "auto", "required" or "none", and whether there may be several calls.
+    """Return the tools that a choice leaves, what it asks, as :func:`answers` takes it, and whether there may be several calls.
 
     Raises ``UnsupportedConstraint`` for any other choice, and for tools that there are not.
     """
     named: list[Any] = []
     match choice:
-        case "auto" | "required" | "none":
+        case "auto" | "required" | "none" | "text_then_calls":
             return tools, choice, parallel
         case {"type": "function", "function": {"name": name}}:
             named, asked, parallel = [name], "required", False
@@ -199,7 +229,8 @@ def chosen(
                 each.get("function", {}).get("name") if isinstance(each, Mapping) else each for each in listed
             ]
         case _:
-            why = f"choice is 'auto', 'required', 'none', or names tools as OpenAI's tool_choice does, not {choice!r:.80}"
+            words = "'auto', 'required', 'none', 'text_then_calls'"
+            why = f"choice is {words}, or names tools as OpenAI's tool_choice does, not {choice!r:.80}"
             raise UnsupportedConstraint(why, path="choice")
     found = [tool for tool in tools if tool.name in named]
     if not named or len(found) < len(set(named)):
@@ -224,7 +255,11 @@ def harmony(tools: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrow
     analysis = tag("<|channel|>analysis<|message|>", None, "<|end|>") + literal(header)
     calls = [Family("", call).calls(tools, on_narrowed) for call in HARMONY]
     answer = in_a_row(one_of_several(calls), header, True, parallel)
-    if asked != "required":
+    if asked == "text_then_calls":
+        answer = (tag("<|channel|>commentary<|message|>", None, "<|end|>") + literal(header)).repeat(
+            0, 1
+        ) + answer
+    elif asked != "required":
         marks = ("<|end|>", "<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
         final = sections("<|channel|>final<|message|>", free(without=marks))
         answer = final if asked == "none" else answer | final

@@ -4,7 +4,8 @@
     array   = white space · (white space · begin of an item(type) · value · end)* · white space
 
 A string does not contain the end of its element. What follows a name, or the begin of an item, is an *element*: its type if the
-style writes one, the rest of the begin, the value, the end.
+style writes one, the rest of the begin, the value, the end. A style with a quote has brackets around arrays and objects, and
+commas between their parts.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class XmlWriter:
 
     def __init__(self, json: Writer, style: Parameters, any_order: bool) -> None:
         self.json, self.needs, self.style, self.any_order = json, json.needs, style, any_order
-        self.unseparated = Writer(json.needs, Style(b"", b"", 0), json.notation)
+        self.comma = b"," if style.quote else b""
+        self.separated = Writer(json.needs, Style(self.comma, b"", 0), json.notation)
         ends = [mark for mark in (style.end, style.item_end) if mark and "{" not in mark]
         self.marks = lacking((*ends, *style.marks))
         self._known: dict[tuple[str, Need], Node] = {}
@@ -70,7 +72,8 @@ class XmlWriter:
         """Return the node of the elements that have one of these values."""
         begin, pad = nodes.text(some.type.encode() + rest), self.style.around if some.padded else ""
         if isinstance(some.texts, Strings):
-            return nodes.seq(begin, string(some.texts, pad, end))
+            quote = self.style.quote.encode()
+            return nodes.seq(begin, nodes.text(quote), string(some.texts, pad, quote + end))
         return nodes.seq(begin, regular(pad), some.texts, regular(pad, end))
 
     # ------------------------------------------------------------ values
@@ -122,6 +125,9 @@ class XmlWriter:
         body = nodes.alt(
             *(map(self.array, map(settled, value.array)) if kind == "array" else self.objects(need))
         )
+        if self.style.quote:
+            opening, closing = (b"[", b"]") if kind == "array" else (b"{", b"}")
+            body = nodes.seq(nodes.text(opening), body, nodes.text(closing))
         rule = self._open.pop(key)
         found = self._known[key] = body if rule is None else nodes.define(rule, body)
         return found
@@ -141,7 +147,7 @@ class XmlWriter:
             return nodes.seq(before, self.element(need, rest, self.style.item_end))
 
         def items(least: int) -> Node:
-            return sequence(self.unseparated, replace(shape, least=least), item)
+            return sequence(self.separated, replace(shape, least=least), item)
 
         return nodes.seq(regular(self.style.around), self.ended(items, shape.least))
 
@@ -180,12 +186,14 @@ class XmlWriter:
         if self.any_order:
             begins += [begin for begin, _ in others]
             values += [value for _, value in others]
-        table = labelled(begins)
+        comma = nfa.literal(self.comma)
+        first = labelled(begins)
+        later = labelled([nfa.concat([comma, each]) for each in begins]) if self.comma else first
 
         def members(least: int, most: int | None) -> Node:
-            if table is None:
+            if first is None or later is None:
                 return NOTHING if least else EMPTY
-            return nodes.bag(table, table, values, len(named), required, least, most, not self.any_order)
+            return nodes.bag(first, later, values, len(named), required, least, most, not self.any_order)
 
         if self.any_order or not others:
             return self.ended(lambda least: members(least, form.most), max(form.least, bool(required)))

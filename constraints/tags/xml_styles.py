@@ -31,6 +31,8 @@ class Parameters(NamedTuple):
     marks: tuple[str, ...] = ()  # what no string may contain, beside the end
     names: str = r"^[A-Za-z_][A-Za-z0-9_]*$"  # names that are not declared; "": there are none
     entities: Mapping[str, str] = {}  # characters of names that are written in another way
+    quote: str = ""  # around strings; then arrays and objects have brackets, and commas between their parts
+    any_order: bool = False  # whether members stand in any order, not in the declared one
 
     def relaxed(self, most: int | None = None) -> Parameters:
         """Return this style with any white space where it may stand: runs of at most ``most`` characters."""
@@ -75,6 +77,10 @@ M3 = "]<]minimax[>["
 MINIMAX_M3 = Parameters(
     f"{M3}<{{name}}>", f"{M3}</{{name}}>", around="", item=f"{M3}<item>", item_end=f"{M3}</item>",
     between_items=r"\n?", blank=False, marks=(M3,), names="",
+)  # fmt: skip
+GEMMA = Parameters(
+    "{name}:", "", between="", around="", after="", padded=False, item="", blank=False, marks=('<|"|>',), names="", quote='<|"|>',
+    any_order=True,
 )  # fmt: skip
 STYLES: dict[str, Parameters] = {
     "qwen_xml": QWEN,

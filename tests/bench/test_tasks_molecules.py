@@ -215,11 +215,15 @@ def test_answers_together():
 def test_missing_packages_are_named(monkeypatch):
     for name, use in (
         ("partialsmiles", lambda: Molecules("none").potential(example())),
+        ("partialsmiles", lambda: finished("C")),
+        ("partialsmiles", lambda: next(Molecules("none").examples())),
+        ("rdkit", lambda: next(Molecules("none").examples())),
         ("rdkit", lambda: Molecules("none").scores(example(), "CCCCCCCCC")),
     ):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, None)
             parser.cache_clear()
+            molecule.cache_clear()
             with pytest.raises(TractileError, match=r"tractile-bench\[tasks\]"):
                 use()
 

@@ -1,6 +1,7 @@
 """Where a text stops to satisfy a constraint, against a search in the accepted texts."""
 
 import json
+from typing import Literal
 
 import pytest
 from pydantic import BaseModel
@@ -93,6 +94,134 @@ def test_words_that_must_come_are_shown_whole():
 def test_nothing_explains_what_nothing_satisfies():
     with pytest.raises(EmptyLanguage):
         tt.explain(tt.constraints.regex("a") & tt.constraints.regex("b"), "a")
+
+
+# ------------------------------------------------------------ the schema or rule that wants what could stand there
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str
+
+
+class Owner(BaseModel):
+    pet: Cat | Dog
+    scores: dict[str, int] = {}
+
+
+COMBINED = {
+    "properties": {"a": {"$ref": "#/$defs/A"}, "~/": {"type": "null"}},
+    "patternProperties": {"^x-": {"allOf": [{"type": "integer"}, {"minimum": 5}]}},
+    "additionalProperties": {"type": "boolean"},
+    "$defs": {"A": {"prefixItems": [{"const": 1}], "items": {"enum": ["x", "y"]}}},
+    "type": "object",
+}
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "wanted"),
+    [
+        (SCHEMA, '{"pets": [{"age": 3}, {"age": "x"}]}', ["/properties/pets/items/properties/age"]),
+        (SCHEMA, '{"pets": [{"age": 3}], "dogs": 1}', [""]),
+        (SCHEMA, '{"pats": []}', ["/properties/pets"]),
+        (SCHEMA, "[]", [""]),
+        (Owner, '{"pet": {"kind": "dog", "name": 3', ["/$defs/Dog/properties/name"]),
+        (Owner, '{"pet": {"kind": "dog", "lives": 3', ["/$defs/Dog/properties/name"]),
+        (Owner, '{"pet": 3', ["/$defs/Cat", "/$defs/Dog"]),
+        (Owner, '{"scores": {"Tom": "x"', ["/properties/scores/additionalProperties"]),
+        (COMBINED, '{"a": [1, "z"]', ["/$defs/A/items"]),
+        (COMBINED, '{"a": [2]', ["/$defs/A/prefixItems/0"]),
+        (COMBINED, '{"~/": 3', ["/properties/~0~1"]),
+        (COMBINED, '{"x-y": 3}', ["/patternProperties/^x-/allOf/0", "/patternProperties/^x-/allOf/1"]),
+        (COMBINED, '{"other": 3}', ["/additionalProperties"]),
+    ],
+)
+def test_the_schema_that_wants_what_could_stand_there_is_named(output, text, wanted):
+    why = tt.explain(output, text)
+    assert not why.accepted
+    assert sorted(why.wanted_by) == sorted(wanted)
+    assert why.to_dict()["wanted_by"] == list(why.wanted_by)
+    assert f"as wanted by: {wanted[0] or '/'}" in str(why) or len(wanted) > 1
+
+
+@pytest.mark.parametrize("text", ['{"kind": "dog", "name": "T", "lives": 3}', '{"kind": "dog", "name": 3}'])
+def test_alternatives_that_the_text_has_ruled_out_want_nothing(text):
+    dog = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}}
+    cat = {"properties": {"kind": {"const": "cat"}, "name": {"type": "string"}, "lives": {"type": "integer"}}}
+    for key in ("anyOf", "oneOf"):
+        schema = {key: [dict(each, type="object", additionalProperties=False) for each in (cat, dog)]}
+        wanted = tt.explain(schema, text).wanted_by
+        assert wanted
+        assert all(each.startswith(f"/{key}/1") for each in wanted)
+
+
+GRAMMARS = {
+    "lark": """start: pair ("," pair)*
+pair: NAME ":" value
+value: "(" start ")" | NUMBER
+NAME: /[a-z]+/
+NUMBER: /[0-9]+/
+%ignore " "
+""",
+    "gbnf": """root ::= pair ("," pair)*
+pair ::= NAME ":" value
+value ::= "(" root ")" | NUMBER
+NAME ::= [a-z]+
+NUMBER ::= [0-9]+
+""",
+}
+
+
+@pytest.mark.parametrize("syntax", GRAMMARS)
+def test_the_rule_that_wants_what_could_stand_there_is_named(syntax):
+    found = tt.constraints.grammar(GRAMMARS[syntax], syntax=syntax)
+    first = "start" if syntax == "lark" else "root"
+    assert tt.explain(found, "a:1,b:(c:x)").wanted_by == ("rule NUMBER (line 5)", "rule value (line 3)")
+    assert tt.explain(found, "a:1,2").wanted_by == ("rule NAME (line 4)",)
+    assert set(tt.explain(found, "a:(b:1").wanted_by) == {
+        "rule NUMBER (line 5)",
+        "rule value (line 3)",
+        f"rule {first} (line 1)",
+    }
+
+
+def test_rules_that_begin_with_themselves_or_are_empty_are_named():
+    found = tt.constraints.grammar(
+        'start: start "+" term | term\nterm: sign NUMBER\nsign: "-"?\nNUMBER: /[0-9]+/'
+    )
+    assert set(tt.explain(found, "1+-2+x").wanted_by) == {"rule NUMBER (line 4)", "rule sign (line 3)"}
+    assert set(tt.explain(found, "1x").wanted_by) == {"rule NUMBER (line 4)", "rule start (line 1)"}
+
+
+def test_parts_of_a_combined_constraint_are_named():
+    schema = tt.constraints.json_schema(SCHEMA)
+    assert tt.explain(tt.constraints.literal("A: ") + schema, 'A: {"pets": 3').wanted_by == (
+        "/properties/pets",
+    )
+    either = schema | tt.constraints.grammar("start: NO\nNO: /no+/")
+    assert tt.explain(either, "nx").wanted_by == ("rule NO (line 2)",)
+    assert tt.explain(either.tokens(at_most=20), '{"pets": 3').wanted_by == ("/properties/pets",)
+    assert tt.explain(schema & tt.constraints.regex("[^3]*"), '{"pets": 3').wanted_by == ("/properties/pets",)
+    assert tt.explain(tt.constraints.regex("a"), "b").wanted_by == ()
+
+
+def test_the_schema_of_an_argument_is_named():
+    def weather(city: str, days: list[int]) -> None: ...
+
+    def other(city: int) -> None: ...
+
+    calls = tt.constraints.function_calls([other, weather], parallel=True)
+    text = '[{"name": "other", "arguments": {"city": 3}}, {"name": "weather", "arguments": {"city": "O", "days": [1, "2"]'
+    assert tt.explain(calls, text).wanted_by == ("tools[1].parameters/properties/days/items",)
+    assert tt.explain([other, weather], '{"name": "other", "arguments": {"city": "').wanted_by == (
+        "tools[0].parameters/properties/city",
+    )
+    assert tt.explain([other, weather], '{"name": "x').wanted_by == ()
 
 
 def test_on_the_command_line():

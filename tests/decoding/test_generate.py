@@ -354,3 +354,37 @@ def test_a_budget_that_is_too_small_names_its_prompt(embedded, method):
     with pytest.raises(tt.errors.BudgetTooSmall, match=r"^no accepted") as found:
         tt.generate(model, tokenizer, [PROMPT], output[1:], max_new_tokens=5, **how)
     assert found.value.prompt is None
+
+
+def test_reasoning_comes_first_and_leaves_the_budget_for_the_answer(embedded):
+    kind = output_type(Size, thinking="</think>\n")
+    assert kind.parse("It is big.</think>\nlarge") is Size("large")
+    assert kind.constraint.accepts("</think>\nsmall")
+    assert not kind.constraint.accepts("small")
+    assert not kind.constraint.accepts("a</think>\nb</think>\nsmall")
+    with pytest.raises(tt.errors.FormatError, match="ends the reasoning"):
+        kind.parse("small")
+    assert output_type(str, thinking="!").parse("a!b!c") == "b!c"
+    tom = Pet(name="Tom", kind="cat", age=3)
+    assert output_type(Pet, thinking="!").parse(f"a!{tom.model_dump_json()}") == tom
+    value, post = tt.generate(
+        *embedded, "Tom says:", Size, thinking=" So:", max_new_tokens=24, posterior=True, particles=2
+    )
+    assert isinstance(value, Size)
+    assert all(text.partition(" So:")[2] in ("small", "large") for text in post.texts)
+    fa = tt.constraints.regex("a").compile(embedded[1])
+    with pytest.raises(tt.errors.FormatError, match="thinking"):
+        tt.generate(*embedded, "Tom", fa, thinking="!", max_new_tokens=8)
+
+
+def test_named_groups_of_a_pattern_come_back(embedded):
+    pattern = re.compile(r" (?P<animal>cat|dog)(?: and (?P<other>bird))?\.")
+    kind = output_type(pattern)
+    assert kind.parse(" cat and bird.") == {"animal": "cat", "other": "bird"}
+    assert kind.parse(" dog.") == {"animal": "dog", "other": None}
+    assert output_type(re.compile("(cat|dog)")).parse("cat") == "cat"
+    with pytest.raises(tt.errors.FormatError):
+        kind.parse(" cow.")
+    value, post = tt.generate(*embedded, "Tom has a", pattern, max_new_tokens=12, posterior=True, particles=4)
+    assert value["animal"] in ("cat", "dog")
+    assert {found for found, _ in post.field("animal")} <= {"cat", "dog"}

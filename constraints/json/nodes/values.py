@@ -77,15 +77,21 @@ class Writer:
         self._later: dict[Need, Node] = {}  # rules whose texts are found when no other need is open
 
     @classmethod
-    def of(cls, schema: Schema, style: Style, reading: Reading = Reading()) -> Writer:
-        """Return the writer of a schema's values. Raises ``UnsupportedConstraint``."""
+    def of(
+        cls,
+        schema: Schema,
+        style: Style,
+        reading: Reading = Reading(),
+        place: Callable[[str], str] = str,
+    ) -> Writer:
+        """Return the writer of a schema's values. ``place``: a path as warnings have it. Raises ``UnsupportedConstraint``."""
         document = Document(schema, reading.strict)
         asserts = reading.formats == "assert" or (reading.formats == "auto" and document.draft < 2019)
         needs = Needs(document, reading.order, reading.open_objects, asserts, style.tuples)
         whole = reading.notation.whole or document.draft == 4 or style.tuples
         notation = reading.notation._replace(whole=whole)
         escapes = any(each.free is not None for each in style.spellings)
-        return cls(needs, style, notation, narrowings(document, asserts, notation, escapes))
+        return cls(needs, style, notation, narrowings(document, asserts, notation, escapes, place))
 
     @cached_property
     def comma(self) -> Node:

@@ -2,9 +2,13 @@
 
 import itertools
 import json
+from dataclasses import dataclass
+from typing import NotRequired
 
 import jsonschema
 import pytest
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import TypedDict
 
 import tractile as tt
 
@@ -71,3 +75,44 @@ def test_members_that_must_exist_fill_the_object(order):
     assert constraint.accepts('{"a": 1, "x": "s"}')
     assert not constraint.accepts('{"a": 1, "x": "s", "y": "s"}')
     assert not constraint.accepts('{"x": "s", "y": "s"}')
+
+
+class Reasoned(BaseModel):
+    reasoning: str
+    answer: int
+    sure: bool = True
+
+
+@dataclass
+class Inner:
+    b: int
+    a: Reasoned | None
+
+
+class Typed(TypedDict):
+    z: Inner
+    y: NotRequired[int]
+
+
+def test_classes_have_their_members_in_declared_order_and_schemas_in_any():
+    text = '{"reasoning": "Hm.", "answer": 3, "sure": false}'
+    turned = '{"answer": 3, "reasoning": "Hm.", "sure": false}'
+    for type_, before, after in (
+        (Reasoned, "", ""),
+        (list[Reasoned], "[", "]"),
+        (Inner, '{"b": 1, "a": ', "}"),
+        (Typed, '{"z": {"b": 1, "a": ', '}, "y": 1}'),
+    ):
+        kind = tt.constraints.output_type(type_)
+        assert kind.constraint.accepts(before + text + after)
+        assert not kind.constraint.accepts(before + turned + after)
+        for found in (
+            tt.constraints.json_schema(type_, order="any"),
+            tt.constraints.output_type(type_, order="any").constraint,
+            tt.constraints.output_type(TypeAdapter(type_).json_schema()).constraint,
+        ):
+            assert found.accepts(before + text + after)
+            assert found.accepts(before + turned + after)
+    assert not tt.constraints.output_type(Inner).constraint.accepts('{"a": null, "b": 1}')
+    assert not tt.constraints.output_type(Typed).constraint.accepts('{"y": 1, "z": {"b": 1, "a": null}}')
+    assert tt.constraints.output_type(dict[str, int]).constraint.accepts('{"b": 1, "a": 2}')

@@ -213,7 +213,7 @@ def test_a_tag_with_a_default_is_required():
     found = J(Listed)
     assert not found.accepts('{"items": [{"lives": 1}, {"lives": 2}, {"good": true}]}')
     assert found.accepts(
-        '{"items": [{"kind": "cat", "lives": 1}, {"lives": 2, "kind": "cat"}, {"kind": "puppy"}]}'
+        '{"items": [{"kind": "cat", "lives": 1}, {"kind": "cat", "lives": 2}, {"kind": "puppy"}]}'
     )
 
 
