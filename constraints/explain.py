@@ -127,7 +127,12 @@ def rules_of(constraint: Constraint, text: str) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     if constraint.wanted_by is not None:
         with suppress(TooManyStates):  # all else is said
-            found = constraint.wanted_by(text)
+            found = constraint.wanted_by(
+                text,
+                lambda more: (
+                    constraint.byte_states.read((text + more).encode("utf-8", "surrogatepass")) != NO_STATE
+                ),
+            )
     return found
 
 

@@ -11,7 +11,9 @@ from .engine.tokens import NO_STATE
 if TYPE_CHECKING:
     from .constraint import Constraint
 
-WantedBy = Callable[[str], tuple[str, ...]]
+GoesOn = Callable[[str], bool]
+"""Whether the beginning of an accepted text may go on with another text."""
+WantedBy = Callable[[str, GoesOn], tuple[str, ...]]
 """From the beginning of an accepted text to the rules that say what may follow: places in a schema, or rules of a grammar."""
 
 
@@ -26,35 +28,36 @@ def of_one_after_the_other(one: Constraint, other: Constraint) -> WantedBy | Non
 
 
 def _collected(
-    rules: Callable[[Constraint, Constraint, str], Iterable[str]],
+    rules: Callable[[Constraint, Constraint, str, GoesOn], Iterable[str]],
     one: Constraint,
     other: Constraint,
     text: str,
+    goes_on: GoesOn,
 ) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(rules(one, other, text)))
+    return tuple(dict.fromkeys(rules(one, other, text, goes_on)))
 
 
-def _of_part(part: Constraint, text: str) -> tuple[str, ...]:
+def _of_part(part: Constraint, text: str, goes_on: GoesOn) -> tuple[str, ...]:
     """Return the rules of a part, if it can read the text."""
     if part.wanted_by is None or part.byte_states.read(text.encode()) == NO_STATE:
         return ()
-    return part.wanted_by(text)
+    return part.wanted_by(text, goes_on)
 
 
-def _of_either(one: Constraint, other: Constraint, text: str) -> Iterator[str]:
-    yield from _of_part(one, text)
-    yield from _of_part(other, text)
+def _of_either(one: Constraint, other: Constraint, text: str, goes_on: GoesOn) -> Iterator[str]:
+    yield from _of_part(one, text, goes_on)
+    yield from _of_part(other, text, goes_on)
 
 
-def _of_sequence(one: Constraint, other: Constraint, text: str) -> Iterator[str]:
-    yield from _of_part(one, text)
+def _of_sequence(one: Constraint, other: Constraint, text: str, goes_on: GoesOn) -> Iterator[str]:
+    yield from _of_part(one, text, goes_on)
     if other.wanted_by is None:
         return
     states = one.byte_states
     state, at = states.start, 0
     while state != NO_STATE:
         if states.accepting(state):
-            yield from _of_part(other, text[at:])
+            yield from _of_part(other, text[at:], goes_on)
         if at == len(text):
             break
         for byte in text[at].encode():

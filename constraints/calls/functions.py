@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -135,7 +136,12 @@ def written(
 
 
 def argument_places(
-    tools: list[Tool], keys: tuple[str, str], style: Style, order: str, text: str
+    tools: list[Tool],
+    keys: tuple[str, str],
+    style: Style,
+    order: str,
+    text: str,
+    goes_on: Callable[[str], bool],
 ) -> tuple[str, ...]:
     """Return which schemas of arguments say what may stand where the JSON text of a call stops, or of a list of calls.
 
@@ -149,6 +155,6 @@ def argument_places(
             )
             for tool in tools:
                 if named is not None and json.loads(named[1]) == tool.name:
-                    found = schema_places(tool.schema(), Reading(order), style, text[level.start :])
+                    found = schema_places(tool.schema(), Reading(order), style, text[level.start :], goes_on)
                     return tuple(tool.path + each for each in found)
     return ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..automata.work import limited, spend
@@ -39,7 +40,7 @@ class Reading(NamedTuple):
     after: Item
 
 
-def open_rules(rules: Rules, first: str, text: str) -> tuple[str, ...]:
+def open_rules(rules: Rules, first: str, text: str, _: Callable[[str], bool]) -> tuple[str, ...]:
     """Return the rules whose texts may go on, or begin, after the beginning of an accepted text: "rule value (line 3)".
 
     Rules that others call are named, not those that call them; of a text without a name, those it stands in. Raises

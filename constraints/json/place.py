@@ -31,12 +31,13 @@ class Level:
 class Place(NamedTuple):
     """Where a text ends: in which arrays and objects, and where the value around starts.
 
-    ``name``: the beginning of a member's name, None unless a name may stand or has begun.
+    ``name``: the beginning of a member's name, None unless a name may stand or has begun; ``named``: whether it has ended.
     """
 
     levels: tuple[Level, ...]
     start: int
     name: str | None
+    named: bool = False
 
     @property
     def pointer(self) -> str:
@@ -85,7 +86,7 @@ def place(text: str) -> Place | None:
                 levels.append(Level(token.start(), 0 if sign == "[" else None))
                 name = "" if sign == "{" else None
         last = sign
-    return Place(tuple(levels), start, name)
+    return Place(tuple(levels), start, name, bool(name is not None and ENDED.fullmatch(last)))
 
 
 def read_name(sign: str) -> str:

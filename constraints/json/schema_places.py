@@ -5,7 +5,8 @@ place in the text  →  by the steps that lead there  →  places in the schema,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from .vocabulary import ANNOTATIONS, REFERENCES, pointer
 BRANCHES = ("anyOf", "oneOf")
 """Keywords of which one schema may hold and another may not."""
 
+LONGEST = 1_000
+"""The most white space before a name."""
+
 
 class Part(NamedTuple):
     """A schema in a document: its resource, and its place as a JSON pointer."""
@@ -34,24 +38,28 @@ class Part(NamedTuple):
     path: str
 
 
-def schema_places(root: Schema, reading: Reading, style: Style, text: str) -> tuple[str, ...]:
+def schema_places(
+    root: Schema, reading: Reading, style: Style, text: str, goes_on: Callable[[str], bool]
+) -> tuple[str, ...]:
     """Return the places of the schemas that say what may stand where a text stops, as JSON pointers.
 
     Where a name may stand they are those of the members that may come; where a value has ended, those of what is around it.
     Schemas of ``anyOf`` and ``oneOf`` that cannot read the value so far are left out.
 
-    ``text``: the beginning of an accepted text.
+    ``text``: the beginning of an accepted text. ``goes_on``: whether it may go on with another one.
     """
     with limited():
-        found = Places(root, reading, style, text).wanted()
+        found = Places(root, reading, style, text, goes_on).wanted()
     return tuple(dict.fromkeys(part.path for part in found))
 
 
 class Places:
     """The schemas of one document along the values that an unfinished text has begun."""
 
-    def __init__(self, root: Schema, reading: Reading, style: Style, text: str) -> None:
-        self.text, self.place = text, place(text)
+    def __init__(
+        self, root: Schema, reading: Reading, style: Style, text: str, goes_on: Callable[[str], bool]
+    ) -> None:
+        self.text, self.place, self.goes_on = text, place(text), goes_on
         # a branch alone is open to the members that the schemas beside it declare
         self.writer = Writer.of(root, style, replace(reading, open_objects=True))
         self.document: Document = self.writer.needs.document
@@ -85,13 +93,32 @@ class Places:
 
     def named(self, parts: Iterable[Part], level: Level, begun: str) -> list[Part]:
         """Return the members that may come whose names go on with what is there."""
-        found = []
+        found: list[tuple[str, Part]] = []
         for part in parts:
             members = part.schema.get("properties", {}) if isinstance(part.schema, dict) else {}
             for name, schema in members.items():
                 if name.startswith(begun) and name not in level.names and schema is not False:
-                    found.append(part._replace(schema=schema, path=f"{part.path}/properties/{pointer(name)}"))
-        return found
+                    path = f"{part.path}/properties/{pointer(name)}"
+                    found.append((name[len(begun) :], part._replace(schema=schema, path=path)))
+        if self.place is not None and self.place.named:
+            return [part for rest, part in found if not rest]
+        lead = self.lead()
+        fitting = [
+            part
+            for rest, part in found
+            if self.goes_on(f'{lead}{json.dumps(rest, ensure_ascii=False)[1:-1]}"')
+        ]
+        return fitting or [part for _, part in found]
+
+    def lead(self) -> str:
+        """Return the white space and the quote that stand before a name, the empty text if it has begun."""
+        assert self.place is not None
+        if self.place.name or self.text.rstrip().endswith('"'):
+            return ""
+        lead = ""
+        while not self.goes_on(f'{lead}"') and len(lead) < LONGEST:
+            lead += next((space for space in " \n\t\r" if self.goes_on(lead + space)), '"')
+        return f'{lead}"'
 
     # ------------------------------------------------------------ schemas of one value, and of those in it
 

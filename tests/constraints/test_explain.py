@@ -133,12 +133,18 @@ COMBINED = {
         (Owner, '{"pet": {"kind": "dog", "name": 3', ["/$defs/Dog/properties/name"]),
         (Owner, '{"pet": {"kind": "dog", "lives": 3', ["/$defs/Dog/properties/name"]),
         (Owner, '{"pet": 3', ["/$defs/Cat", "/$defs/Dog"]),
-        (Owner, '{"scores": {"Tom": "x"', ["/properties/scores/additionalProperties"]),
+        (Owner, '{"scores": {"Tom": 3}', ["/properties/pet"]),
+        (
+            Owner,
+            '{"pet": {"kind": "dog", "name": ""}, "scores": {"Tom": "x"',
+            ["/properties/scores/additionalProperties"],
+        ),
         (COMBINED, '{"a": [1, "z"]', ["/$defs/A/items"]),
         (COMBINED, '{"a": [2]', ["/$defs/A/prefixItems/0"]),
         (COMBINED, '{"~/": 3', ["/properties/~0~1"]),
         (COMBINED, '{"x-y": 3}', ["/patternProperties/^x-/allOf/0", "/patternProperties/^x-/allOf/1"]),
         (COMBINED, '{"other": 3}', ["/additionalProperties"]),
+        (COMBINED, '{"~', ["/properties/~0~1"]),
     ],
 )
 def test_the_schema_that_wants_what_could_stand_there_is_named(output, text, wanted):
@@ -158,6 +164,25 @@ def test_alternatives_that_the_text_has_ruled_out_want_nothing(text):
         wanted = tt.explain(schema, text).wanted_by
         assert wanted
         assert all(each.startswith(f"/{key}/1") for each in wanted)
+
+
+@pytest.mark.parametrize("writing", [{}, {"whitespace": "none"}, {"whitespace": "flexible"}, {"indent": 2}])
+def test_members_that_may_come_are_named_however_they_are_written(writing):
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "ab": {"type": "integer"}, "b": {"type": "null"}},
+        "required": ["a", "ab", "b"],
+        "additionalProperties": False,
+    }
+    found = tt.constraints.json_schema(schema, order="declared", **writing)
+    text = found.shortest()
+    wanted = {"a": "/properties/a", "ab": "/properties/ab", "b": "/properties/b"}
+    for n in range(1, len(text)):
+        why = tt.explain(found, text[:n])
+        named = [name for name in wanted if text.find(f'"{name}":') + 2 + len(name) >= n]
+        in_value = text[:n].rstrip()[-1].isdigit() or text[:n].rstrip()[-1] in ":ul"
+        assert len(why.wanted_by) == 1
+        assert in_value or why.wanted_by == ((wanted[named[0]],) if named else why.wanted_by)
 
 
 GRAMMARS = {
