@@ -53,7 +53,7 @@ def test_powers_and_divergences(seed):
         overlap = (p**a * q ** (1 - a)).sum()
         assert renyi_divergence(holes, full, a).item() == pytest.approx(np.log(overlap) / (a - 1), abs=1e-10)
         assert alpha_divergence(holes, full, a).item() == pytest.approx(
-            (1 - overlap) / (a * (1 - a)), abs=1e-10
+            (1 - overlap) / (a * (1 - a)), rel=1e-10, abs=1e-10
         )
     assert chi_squared(holes, full).item() == pytest.approx((p**2 / q).sum() - 1, abs=1e-10)
     assert hellinger(holes, full).item() == pytest.approx(np.sqrt(1 - np.sqrt(p * q).sum()), abs=1e-7)

@@ -198,7 +198,8 @@ def test_pickled_after_use():
     automaton = regex('"[^"]{0,3}"').compile(vocabulary(4, 50))
     tt.gcd(automaton, 9).start().bitmask()
     again = pickle.loads(pickle.dumps(automaton))
-    assert again.edges() == automaton.edges()
+    assert again.num_states == automaton.num_states
+    assert [tt.count(again, n=n) for n in range(1, 7)] == [tt.count(automaton, n=n) for n in range(1, 7)]
 
 
 def test_a_byte_that_is_no_token_leaves_no_dead_end():
