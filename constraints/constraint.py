@@ -87,7 +87,7 @@ class Constraint:
     def from_bytes(data: bytes) -> Constraint:
         """Return the constraint of :meth:`to_bytes`. A checksum finds damage, not forgery: read only what you trust.
 
-        Raises ``FormatError`` for anything else, and for bytes of another version of the package.
+        Raises ``FormatError`` for anything else, and for bytes of another version of the format.
         """
         program, is_finite, narrowed = stored.from_bytes(data)
         if not is_finite:

@@ -125,7 +125,7 @@ def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Autom
 def _kept(constraint: str) -> Constraint:
     """Return the constraint of a request, from the disk cache if another process or request has made it."""
     kind, description, options = json.loads(constraint)
-    if kind == "keywords":  # which depend on a dictionary that may be installed later
+    if kind == "keywords" or "%import" in constraint:  # a dictionary and files may change meanwhile
         return build_constraint(kind, description, options)
     name = store.digest([store.code(), constraint.encode()])
     if (arrays := store.read("constraint", name)) is None:

@@ -129,7 +129,10 @@ class Chart:
 
 
 def ways(e: Expression, rounds: int, below: Left) -> list[Left]:
-    """Return the ways to go on with an expression that is made of others."""
+    """Return the stacks that may stand in the place of an expression that is made of others: what to read first is on top.
+
+    ``rounds``: how often a repeat has been read; ``below``: the stack under the expression.
+    """
     if isinstance(e, Series):
         for part in reversed(e.parts):
             below = (part, 0, below)

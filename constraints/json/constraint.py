@@ -204,7 +204,7 @@ def of_schema(
     differences: tuple[Narrowing, ...] = (),
     most_levels: int = MOST_DEPTH,
 ) -> Constraint:
-    """Return the constraint of a schema.
+    """Return the constraint of a schema; what it lacks stands in ``narrowed`` and is not reported.
 
     ``differences``: where the type of the schema differs from it. ``most_levels``: with an indent, the most levels of nesting.
     """

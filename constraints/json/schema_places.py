@@ -81,7 +81,7 @@ class Places:
         return self.saying(found)
 
     def saying(self, parts: Iterable[Part]) -> list[Part]:
-        """Leave out the schemas that only refer to others, or say nothing."""
+        """Return the schemas that say something of the value themselves; if all only refer to others or annotate, all of them."""
         silent = {*ANNOTATIONS, *REFERENCES, "allOf", *BRANCHES}
         some = list(parts)
         kept = [

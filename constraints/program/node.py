@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from enum import IntEnum
+from typing import Any
 
 from .tables import Table
 
 
 class Kind(IntEnum):
-    """What a node does."""
+    """What a node does. The numbers are those of the core and of constraints as bytes."""
 
     LEX, SEQ, ALT, RULE, REPEAT, COUNT, BAG, WITHIN, TOKENS, APART, ITEM = range(11)
 
@@ -69,6 +70,12 @@ class Node:
         self.kind, self.parts, self.tables, self.low, self.high = kind, parts, tables, low, high
         self.required, self.members, self.ordered = required, members, ordered
         self.number, self.pruned = next(self._numbers), False
+
+    @property
+    def attributes(self) -> tuple[Any, ...]:
+        """What makes the node what it is, in the order in which it is made: nodes with equal ones read the same texts."""
+        counts = self.low, self.high, self.required, self.members, self.ordered
+        return self.kind, self.parts, self.tables, *counts
 
     def __repr__(self) -> str:
         return f"{self.kind.name.title()}({self.number})"

@@ -20,6 +20,7 @@ about a node is a function with a case for each kind: see ``engine/``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 from weakref import WeakValueDictionary
 
 from .counting import alive, may_begin, may_end
@@ -36,25 +37,13 @@ _known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
-def interned(
-    kind: Kind,
-    parts: tuple[Node, ...] = (),
-    tables: tuple[Table, ...] = (),
-    low: int = 0,
-    high: int | None = None,
-    required: int = 0,
-    members: int = 0,
-    ordered: bool = False,
-) -> Node:
-    """Return the node of these attributes, the one that is known if an equal one is alive. Not for rules.
+def interned(kind: Kind, *given: Any) -> Node:
+    """Return the node of these attributes, in the order of :class:`.Node`: the one that is known if an equal one is alive.
 
-    The functions below ask for it; they leave out what cannot be read.
+    Not for rules. The functions below ask for it; they leave out what cannot be read.
     """
-    given = (kind, parts, tables, low, high, required, members, ordered)
-    found = _known.get(given)
-    if found is None:
-        found = _known[given] = Node(*given)
-    return found
+    made = Node(kind, *given)
+    return _known.setdefault(made.attributes, made)
 
 
 EMPTY = interned(Kind.SEQ, ())
@@ -74,7 +63,7 @@ def text(data: bytes) -> Node:
 
 
 def seq(*parts: Node) -> Node:
-    """Return the concatenation of nodes."""
+    """Return the node of texts of some nodes, one after the other."""
     flat = [
         each
         for part in parts
@@ -86,7 +75,7 @@ def seq(*parts: Node) -> Node:
 
 
 def alt(*options: Node) -> Node:
-    """Return the union of nodes."""
+    """Return the node of the texts of any of some nodes."""
     flat = dict.fromkeys(
         each for option in options for each in (option.parts if option.kind is Kind.ALT else (option,))
     )

@@ -111,9 +111,7 @@ def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: by
         if made[number] is None:
             below = tuple(_whole(made[part]) for part in parts)
             used = tuple(tables[each] for each in named)
-            made[number] = interned(
-                Kind(kind), below, used, low, high, int(required, 16), members, bool(ordered)
-            )
+            made[number] = interned(Kind(kind), below, used, low, high, int(required, 16), members, ordered)
     for each, row in zip(made, rows, strict=True):
         if row[0] == Kind.RULE:
             define(_whole(each), _whole(made[row[1][0]]))
@@ -121,7 +119,7 @@ def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: by
 
 
 def _number(given: Table, numbers: dict[Table, int]) -> None:
-    """Number a table, its base before it."""
+    """Give a table the next number, if it has none; its base comes before it."""
     if given not in numbers:
         if given.base is not None:
             _number(given.base, numbers)
@@ -129,7 +127,7 @@ def _number(given: Table, numbers: dict[Table, int]) -> None:
 
 
 def _fields(given: Table) -> dict[str, ndarray[Any, Any]]:
-    """Return the arrays of a table."""
+    """Return the arrays of a table, which are what it is copied by."""
     fields: Any = given.__reduce__()[1]
     edges, label, between, _, in_base, apart = fields
     return {
@@ -139,10 +137,10 @@ def _fields(given: Table) -> dict[str, ndarray[Any, Any]]:
 
 
 def _row(given: Node, numbers: dict[Node, int], tables: dict[Table, int]) -> list[Any]:
-    """Return the row of a node."""
-    parts, named = [numbers[part] for part in given.parts], [tables[each] for each in given.tables]
-    counts = [given.low, given.high, f"{given.required:x}", given.members, int(given.ordered)]
-    return [int(given.kind), parts, named, *counts]
+    """Return the attributes of a node for JSON: its parts and tables by number, required labels in hexadecimal digits."""
+    kind, parts, named, low, high, required, members, ordered = given.attributes
+    counts = [low, high, f"{required:x}", members, ordered]
+    return [int(kind), [numbers[part] for part in parts], [tables[each] for each in named], *counts]
 
 
 def _plain(value: Any) -> Any:

@@ -38,7 +38,10 @@ class XmlReader:
         self.item = None if style.item is None else self.pattern(style.item, "")
 
     def pattern(self, begin: str, name: str) -> re.Pattern[str]:
-        """Return the pattern of the begin of an element, after white space."""
+        """Return the regular expression of white space and what opens an element.
+
+        ``begin``: as a style has it, with {name}, {type} and {between} in it; ``name``: the expression for its name.
+        """
         found = re.escape(begin)
         for key, each in (("name", name), ("type", "(?P<type>[a-z]*)"), ("between", f"{SPACE}*")):
             found = found.replace(re.escape(f"{{{key}}}"), each)

@@ -216,7 +216,7 @@ class Posterior:
 
     @property
     def lineage_or_own(self) -> Int[Tensor, "particles generations"]:
-        """The ``lineage``, or, if nothing was resampled, one column in which each particle is its own ancestor."""
+        """By particle its ancestors (see ``lineage``); without resampling one column, in which each is its own ancestor."""
         if self.lineage is None or not self.lineage.shape[1]:
             return torch.arange(len(self.log_weights))[:, None]
         return self.lineage

@@ -1,5 +1,6 @@
 """Constraints as bytes: the same language, masks and entries in ``narrowed`` in another process, and the cache of servers."""
 
+import json
 import os
 import subprocess
 import sys
@@ -143,3 +144,11 @@ def test_a_damaged_file_is_made_anew(folder):
     path.write_bytes(path.read_bytes()[:-1])
     assert compiled(text).fewest_after([]) == 3
     assert store.read("constraint", path.stem.removeprefix("constraint-")) is not None
+
+
+def test_a_grammar_that_imports_is_read_from_its_files_each_time(folder, tmp_path_factory):
+    beside = tmp_path_factory.mktemp("grammars")
+    text = json.dumps(["grammar", "start: A\n%import other.A", {"import_from": str(beside)}])
+    for letters in ("a", "bb"):
+        (beside / "other.lark").write_text(f'A: "{letters}"')
+        assert compiled(text).accepts_tokens([*(1 + byte for byte in letters.encode()), 0])
