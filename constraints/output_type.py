@@ -85,7 +85,7 @@ def output_type(
                                                                                            a dict of what they capture
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
-    :func:`tool_calls` of a model's family           the calls in its format, beside text  an :class:`Answer`
+    ``tool_calls(…)`` of a model's family            the calls in its format, beside text  an :class:`Answer`
     another :class:`Constraint`                      what it accepts                       the text
     ===============================================  ====================================  =========================
 
