@@ -81,11 +81,11 @@ def output_type(
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
     a list of tools as dicts, or a dict that holds   the JSON call of one                  a :class:`Call`
     tools, as MCP's and Gemini's do
-    ``re.compile(…)``                                a full match of the pattern           the text; with named groups
-                                                                                           a dict of what they capture
+    ``re.compile(…)``                                a full match of the pattern           the text
+    ``re.compile(…)`` with named groups              a full match of the pattern           what they capture, a dict
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
-    ``tool_calls(…)`` of a model's family            the calls in its format, beside text  an :class:`Answer`
+    :func:`tool_calls` of a model's family           the calls in its format, beside text  an :class:`Answer`
     another :class:`Constraint`                      what it accepts                       the text
     ===============================================  ====================================  =========================
 
