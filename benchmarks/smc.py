@@ -80,17 +80,17 @@ def cpu_ms(run: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 
 class Watched:
-    """Our language model, and the rows that it evaluated in each step."""
+    """The rows that our language models evaluated in each step."""
 
-    def __init__(self, lm: tt.TransformersLM) -> None:
+    def __init__(self) -> None:
         self.rows: list[int] = []
-        forward = lm._forward
+        forward, rows = tt.TransformersLM._forward, self.rows
 
-        def watched(ids: torch.Tensor) -> torch.Tensor:
-            self.rows.append(len(ids))
-            return forward(ids)
+        def watched(self: tt.TransformersLM, ids: torch.Tensor) -> torch.Tensor:
+            rows.append(len(ids))
+            return forward(self, ids)
 
-        lm._forward = watched  # type: ignore[method-assign]
+        tt.TransformersLM._forward = watched  # type: ignore[method-assign]
 
 
 def forward_only(lm: tt.TransformersLM, rows: list[int]) -> None:
@@ -137,11 +137,12 @@ def speed(vocab: int, sizes: list[int], runs: int) -> None:
     tok = tokenizer(vocab)
     model = gpt2(len(tok), n_embd=64, n_layer=2, n_head=4)
     vocabulary = tt.Vocabulary.from_tokenizer(tok)
+    watched = Watched()
     for name, regex in REGEXES.items():
         fa = tt.constraints.regex(regex).compile(vocabulary)
         for particles in sizes:
             lm = tt.TransformersLM(model, tok)
-            watched, rivals = Watched(lm), peers(model, tok, regex, particles)
+            rivals = peers(model, tok, regex, particles)
             gc.collect()
             gc.freeze()  # a peer's tries are many objects, which are nobody else's to walk through
             found: dict[str, list[float]] = {}
