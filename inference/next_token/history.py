@@ -1,4 +1,4 @@
-"""The tokens and past states of a next-token query's rows, for exact recomputation and for rollback."""
+"""The tokens and past messages of a next-token query's rows, for exact recomputation and for rollback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...errors import EvidenceError
 
 NO_ROWS = "the query has no rows yet: call start(batch=…) first"
 KEPT_STEPS = 32  # tokens that can be taken back without replaying the prefix
-KEPT_BYTES = 1 << 26  # of the states kept for that
+KEPT_BYTES = 1 << 26  # of the messages kept for that
 
 
 Q = TypeVar("Q")
@@ -88,54 +88,47 @@ class History:
 
 
 class Trail:
-    """A stack of the states before each of the last tokens, newest last, for rollback.
+    """The messages of the rows before each of the last tokens, newest last, for rollback.
 
-    It keeps at most :data:`KEPT_STEPS` states and about :data:`KEPT_BYTES` bytes. A state has ``nbytes`` and
-    ``selected(rows)``, and is never changed in place.
+    It keeps at most :data:`KEPT_STEPS` of them and about :data:`KEPT_BYTES` bytes. They are never changed in place.
     """
 
     def __init__(self) -> None:
-        self._entries: list[Any] = []  # a state before a token, or the indices of a selection of rows
-        self._states = 0
+        # Messages before a token, and the rows selected since then, before the next token (None: all).
+        self._entries: list[tuple[Any, Int[Tensor, " rows"] | None]] = []
 
     def __copy__(self) -> Trail:
         out = Trail()
-        out._entries, out._states = list(self._entries), self._states
+        out._entries = list(self._entries)
         return out
 
     def clear(self) -> None:
-        """Forget all states."""
-        self._entries, self._states = [], 0
+        """Forget all messages."""
+        self._entries = []
 
-    def append(self, state: Any) -> None:
-        """Push the state before a token, dropping the oldest states beyond the limits."""
-        most = min(KEPT_STEPS, KEPT_BYTES // max(1, state.nbytes))
-        self._entries.append(state)
-        self._states += 1
-        while self._states > most:
-            self._states -= not isinstance(self._entries.pop(0), Tensor)
+    def append(self, messages: Any) -> None:
+        """Push the messages before a token, dropping the oldest beyond the limits."""
+        most = min(KEPT_STEPS, KEPT_BYTES // max(1, messages.nbytes))
+        self._entries.append((messages, None))
+        del self._entries[: len(self._entries) - most]
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Record a selection of rows."""
-        if self._states:
-            former = self._entries.pop()[rows] if isinstance(self._entries[-1], Tensor) else rows
-            self._entries.append(former)
+        if self._entries:
+            messages, former = self._entries[-1]
+            self._entries[-1] = messages, rows if former is None else former[rows]
 
     def back(self, n: int) -> Any:
-        """Pop and return the state ``n`` tokens ago, with later selections applied; None if it is no longer kept."""
-        if n > self._states:
+        """Return the messages ``n`` tokens ago, with later selections applied; None if they are no longer kept."""
+        if n > len(self._entries):
             self.clear()
             return None
+        taken, self._entries = self._entries[-n:], self._entries[:-n]
         rows: Int[Tensor, " rows"] | None = None
-        while True:
-            entry = self._entries.pop()
-            if isinstance(entry, Tensor):
-                rows = entry if rows is None else entry[rows]
-                continue
-            n, self._states = n - 1, self._states - 1
-            if n:
-                continue
-            if rows is None:
-                return entry
-            self.select(rows)  # the selection also applies to the older states
-            return entry.selected(rows)
+        for _, selected in reversed(taken):
+            rows = selected if rows is None else rows if selected is None else selected[rows]
+        found = taken[0][0].fork()  # the trail may be another query's, too
+        if rows is not None:
+            found.select(rows)
+            self.select(rows)  # the selection also applies to the older ones
+        return found

@@ -12,9 +12,12 @@ from copy import copy
 from typing import Any, Self
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int32
+from numpy import ndarray
 from torch import Tensor
 
+from ...errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, VocabularyMismatch
+from ..arguments import each_whole, whole
 from ..semirings.base import Semiring
 from .ahead import forced, validate
 from .history import History, Trail
@@ -22,19 +25,17 @@ from .protocol import Budgets, Tokens
 from .rows import (
     Copied,
     Shortfall,
-    bitmask,
-    checked_budgets,
+    buffer_of,
+    check_words,
     checked_rollback,
     checked_tokens,
     conditionals,
-    described,
-    mask_logits,
-    resume,
+    pack_bits,
     row_indices,
     shortfall_of,
-    support,
-    words,
 )
+
+UNLIMITED = 2**31  # tokens left if no budget applies
 
 
 class RowQuery(Copied):
@@ -45,16 +46,45 @@ class RowQuery(Copied):
     vocab_size: int
     semiring: Semiring[Any]
     has_lookahead = False
-    resume, apply, fork = resume, mask_logits, copy
-    mask, words, bitmask, validate, forced = support, words, bitmask, validate, forced
-    __repr__ = described
+    fork, validate, forced = copy, validate, forced
+
+    def __repr__(self) -> str:
+        horizon = "no horizon" if self.horizon is None else f"a horizon of {self.horizon} tokens"
+        try:
+            rows = f"{self._size()} rows"
+        except EvidenceError:
+            rows = "not started"
+        return f"{type(self).__name__}({rows}, {horizon}, {self.vocab_size:,} tokens)"
+
+    # ------------------------------------------------------------ rows
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
-        self.take_up(checked_budgets(self, batch, budgets, self._shortfall))
+        left = self._budgets(whole(batch, "start: batch", 0), budgets)
+        each = left.tolist() or [0]
+        if min(each) < 0:
+            raise BudgetTooSmall("budgets must not be negative", needed=None, given=min(each))
+        if self.horizon is not None and max(each) > self.horizon:
+            raise BudgetTooLarge(given=max(each), horizon=self.horizon)
+        short = self._shortfall(torch.zeros_like(left) if self.horizon is None else left)
+        if short is not None:
+            raise BudgetTooSmall(given=short.given, needed=short.needed, exact=short.exact)
+        self.take_up(left)
         return self
 
+    def _budgets(self, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
+        """Return a budget in tokens for each row; by default the horizon."""
+        if budgets is None:
+            budgets = UNLIMITED if self.horizon is None else self.horizon
+        return each_whole(budgets, batch, "start: budgets").to(self.device)
+
     def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+        """Return the smallest infeasible length of ``lengths`` and the next feasible one; None if all are feasible."""
         return shortfall_of(self.feasible_lengths(), lengths, self.horizon)
+
+    def resume(self, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
+        self.take_up(self._budgets(len(prefixes), budgets))
+        for tokens in prefixes.T:
+            self.advance_some(tokens, tokens >= 0)
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         self._keep(row_indices(indices, self._size()))
@@ -63,8 +93,38 @@ class RowQuery(Copied):
         if n := checked_rollback(n, self._appended()):
             self._back(n)
 
+    # ------------------------------------------------------------ answers
+
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining, self.semiring)
+
+    def mask(self) -> Bool[Tensor, "batch vocab"]:
+        return self.log_weights() > -torch.inf
+
+    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
+        found: Int32[ndarray, "batch words"] = pack_bits(self.mask()).cpu().numpy()
+        if out is None:
+            return found
+        check_words(out, *found.shape)
+        out[:] = found
+        return out
+
+    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
+        if out is None:
+            return pack_bits(self.mask())
+        self.words(buffer_of(out))
+        return out
+
+    def apply(self, logits: Float[Tensor, "batch vocab"]) -> None:
+        rows, vocab_size = self._size(), self.vocab_size
+        if logits.ndim != 2 or len(logits) != rows or logits.shape[1] < vocab_size:
+            raise VocabularyMismatch(
+                f"apply: the logits must be ({rows}, {vocab_size}) or wider, not {tuple(logits.shape)}"
+            )
+        logits[:, :vocab_size].masked_fill_(~self.mask().to(logits.device), -torch.inf)
+        logits[:, vocab_size:] = -torch.inf
+
+    # ------------------------------------------------------------ what a subclass has
 
     @property
     @abstractmethod
@@ -72,6 +132,9 @@ class RowQuery(Copied):
 
     @abstractmethod
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None: ...
+
+    @abstractmethod
+    def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None: ...
 
     @abstractmethod
     def log_weights(self) -> Float[Tensor, "batch vocab"]: ...
@@ -114,12 +177,6 @@ class Steps(Copied):
     def snapshot(self) -> Self | None:
         """Return a copy of the rows as they are; None if they are changed in place."""
         return self.fork()
-
-    def selected(self, rows: Int[Tensor, " rows"]) -> Self:
-        """Return a copy with the rows ``rows``."""
-        out = self.fork()
-        out.select(rows)
-        return out
 
     @abstractmethod
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
@@ -197,7 +254,7 @@ class SteppedQuery(RowQuery):
         self._history.rollback(n)
         self._changed()
         if (before := self._trail.back(n)) is not None:
-            self._steps = before.fork()  # the trail may be another query's, too
+            self._steps = before
             return
         self._steps.take_up(self._history.budgets)
         for tokens in self._history.tokens.T:

@@ -1,10 +1,10 @@
-"""Helpers that next-token queries share: argument checks, bit-packed masks, normalised scores."""
+"""Argument checks, bit-packed masks and normalised scores of next-token queries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
 
 import numpy as np
 import torch
@@ -13,22 +13,13 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...argument_checks import whole_numbers
-from ...errors import (
-    BudgetTooLarge,
-    BudgetTooSmall,
-    EvidenceError,
-    FormatError,
-    ShapeError,
-    VocabularyMismatch,
-)
-from ..arguments import each_whole, whole
+from ...errors import BudgetTooSmall, EvidenceError, FormatError, ShapeError, VocabularyMismatch
+from ..arguments import whole
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
 from ..semirings.logarithms import MaxProduct
 from .history import NO_ROWS
-from .protocol import Budgets, NextTokenQuery, Tokens
-
-UNLIMITED = 2**31  # tokens left if no budget applies
+from .protocol import NextTokenQuery, Tokens
 
 
 class Shortfall(NamedTuple):
@@ -37,18 +28,6 @@ class Shortfall(NamedTuple):
     given: int
     needed: int | None
     exact: bool = True
-
-
-class Budgeted(Protocol):
-    """What a query says of its budgets."""
-
-    @property
-    def horizon(self) -> int | None:
-        """The largest budget in tokens."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the rows."""
 
 
 class NoRows:
@@ -67,7 +46,7 @@ class Copied:
     """
 
     if not TYPE_CHECKING:
-        state = _rows = NoRows()
+        _rows = NoRows()
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))
@@ -92,36 +71,6 @@ def check_horizon(horizon: int | None, name: str) -> None:
         )
 
 
-def row_budgets(query: Budgeted, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
-    """Return a budget in tokens for each row; by default the horizon."""
-    if budgets is None:
-        budgets = UNLIMITED if query.horizon is None else query.horizon
-    return each_whole(budgets, batch, "start: budgets").to(query.device)
-
-
-def checked_budgets(
-    query: Budgeted,
-    batch: int,
-    budgets: Budgets,
-    shortfall: Callable[[Int[Tensor, " batch"]], Shortfall | None],
-) -> Int[Tensor, " batch"]:
-    """Return a budget in tokens for each row; raise the errors of :meth:`NextTokenQuery.start`.
-
-    ``shortfall(lengths)`` returns the smallest infeasible length among ``lengths`` and the next feasible one, or None if all
-    are feasible.
-    """
-    left = row_budgets(query, whole(batch, "start: batch", 0), budgets)
-    each = left.tolist() or [0]
-    if min(each) < 0:
-        raise BudgetTooSmall("budgets must not be negative", needed=None, given=min(each))
-    if query.horizon is not None and max(each) > query.horizon:
-        raise BudgetTooLarge(given=max(each), horizon=query.horizon)
-    short = shortfall(torch.zeros_like(left) if query.horizon is None else left)
-    if short is not None:
-        raise BudgetTooSmall(given=short.given, needed=short.needed, exact=short.exact)
-    return left
-
-
 def shortfall_of(
     feasible: Bool[Tensor, " lengths"], lengths: Int[Tensor, " batch"], horizon: int | None
 ) -> Shortfall | None:
@@ -135,13 +84,6 @@ def shortfall_of(
     given = int(lengths.to(feasible.device)[wrong].min())
     longer = [] if horizon is None else feasible[given + 1 :].nonzero()[:1, 0].tolist()
     return Shortfall(given, given + 1 + longer[0] if longer else None)
-
-
-def resume(query: NextTokenQuery, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
-    """Begin one row per prefix and append its tokens, skipping −1."""
-    query.take_up(row_budgets(query, len(prefixes), budgets))
-    for tokens in prefixes.T:
-        query.advance_some(tokens, tokens >= 0)
 
 
 def checked_tokens(tokens: Tokens, rows: int, vocab_size: int) -> Int[Tensor, " batch"]:
@@ -252,51 +194,3 @@ def buffer_of(out: Tensor) -> Int32[ndarray, "batch words"]:
     if out.dtype != torch.int32 or out.device.type != "cpu":
         raise ShapeError(f"bitmask: the buffer must be int32 on the CPU, not {out.dtype} on {out.device}")
     return out.detach().numpy()
-
-
-def support(query: NextTokenQuery) -> Bool[Tensor, "batch vocab"]:
-    """Return the mask of the tokens whose weight is positive."""
-    return query.log_weights() > -torch.inf
-
-
-def words(
-    query: NextTokenQuery, out: Int32[ndarray, "batch words"] | None = None
-) -> Int32[ndarray, "batch words"]:
-    """Return a query's mask packed into int32 words, written into ``out`` if given."""
-    found: Int32[ndarray, "batch words"] = pack_bits(query.mask()).cpu().numpy()
-    if out is None:
-        return found
-    check_words(out, *found.shape)
-    out[:] = found
-    return out
-
-
-def bitmask(
-    query: NextTokenQuery, out: Int[Tensor, "batch words"] | None = None
-) -> Int[Tensor, "batch words"]:
-    """Return a query's mask packed into a tensor of int32, which is ``out`` if given."""
-    if out is None:
-        return pack_bits(query.mask())
-    query.words(buffer_of(out))
-    return out
-
-
-def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> None:
-    """Set the logits of tokens outside a query's mask, and of columns past the vocabulary, to −inf in place."""
-    rows, vocab_size = len(query.remaining), query.vocab_size
-    if logits.ndim != 2 or len(logits) != rows or logits.shape[1] < vocab_size:
-        raise VocabularyMismatch(
-            f"apply: the logits must be ({rows}, {vocab_size}) or wider, not {tuple(logits.shape)}"
-        )
-    logits[:, :vocab_size].masked_fill_(~query.mask().to(logits.device), -torch.inf)
-    logits[:, vocab_size:] = -torch.inf
-
-
-def described(query: NextTokenQuery) -> str:
-    """Return the repr of a query: its rows, horizon and vocabulary size."""
-    horizon = "no horizon" if query.horizon is None else f"a horizon of {query.horizon} tokens"
-    try:
-        rows = f"{len(query.remaining)} rows"
-    except EvidenceError:
-        rows = "not started"
-    return f"{type(query).__name__}({rows}, {horizon}, {query.vocab_size:,} tokens)"
