@@ -54,25 +54,25 @@ class Spread(NamedTuple):
 
 
 def spread(
+    influence: Float[Tensor, " particles"],
     weights: Float[Tensor, " particles"],
-    values: Float[Tensor, " particles"],
     lineage: Int[Tensor, "particles generations"],
 ) -> Spread:
-    """Return the largest variance over the columns of ``lineage``, each of which groups the particles by equal numbers.
+    """Return the largest variance of the sum of the influences, over the columns of ``lineage`` that group the particles.
 
-    If all variances are zero, ``groups`` is that of the first column.
+    The influence of a particle on a weighted mean is w_i (f(x_i) − μ). If all variances are zero, ``groups`` is that of the
+    first column.
     """
-    deviations = weights * (values - weights @ values)
     found = []
     for column in lineage.T:
         _, group = column.unique(return_inverse=True)
-        count = int(group.max()) + 1
-        shares, sums = (
-            torch.zeros(count, dtype=torch.float64).index_add_(0, group, v) for v in (weights, deviations)
+        size = int(group.max()) + 1
+        sums, mass = (
+            torch.zeros(size, dtype=torch.float64).index_add_(0, group, v) for v in (influence, weights)
         )
-        number = int((shares > 0).sum())
-        variance = float(sums.square().sum()) * number / (number - 1) if number > 1 else 0.0
-        found.append(Spread(variance, float(1 / shares.square().sum())))
+        variance = float((sums - sums.mean()).square().sum()) * size / (size - 1) if size > 1 else 0.0
+        groups = float(mass.sum() ** 2 / mass.square().sum()) if bool(mass.any()) else 1.0
+        found.append(Spread(variance, groups))
     return max(found, key=lambda one: one.variance)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from typing import Any
 
+from .field import key_of
 from .posterior import Particle
 
 
@@ -20,14 +20,6 @@ def json_value(particle: Particle) -> Hashable:
     True
     """
     try:
-        return "json", _frozen(json.loads(particle.text))
+        return "json", key_of(json.loads(particle.text))
     except (ValueError, RecursionError):
         return "text", particle.text
-
-
-def _frozen(value: Any) -> Hashable:
-    if isinstance(value, dict):
-        return "object", frozenset((key, _frozen(member)) for key, member in value.items())
-    if isinstance(value, list):
-        return "array", tuple(map(_frozen, value))
-    return type(value) is bool, value  # in Python True == 1

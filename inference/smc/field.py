@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from typing import Any, Protocol, final
 
 import torch
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from ...circuits.io.summary import html_table
 from ...errors import EvidenceError
-from .confidence import Estimate, Spread, interval_of_share
+from .confidence import Estimate, Spread, interval_of_share, spread
 from .paths import ABSENT, at_path, read_path
 
 SHOWN = 12  # values in a printed field
@@ -178,7 +179,7 @@ def field_of(listed: Listed, read: Any, path: str, level: float) -> Field:
     for v, value in enumerate(values):
         p = float(shares[of == v].sum())
         influence = weight * ((drawn == v).double() - p)
-        measured = variance(influence, weight, others.lineage_or_own)
+        measured = spread(influence, weight, others.lineage_or_own)
         # Half a draw more, so that draws that agree by chance do not make an estimate certain.
         more = (float(weight.sum()) / (2 * measured.groups)) ** 2
         entries.append(
@@ -205,26 +206,8 @@ def _bounded(
     return Field(path, tuple(entries), unread / (1 + unread), unread <= TOLERANCE)
 
 
-def variance(
-    influence: Float[Tensor, " particles"],
-    weight: Float[Tensor, " particles"],
-    lineage: Int[Tensor, "particles generations"],
-) -> Spread:
-    """Return the largest variance of the sum of the influences, over the columns of ``lineage`` that group the particles."""
-    found = []
-    for column in lineage.T:
-        _, group = column.unique(return_inverse=True)
-        size = int(group.max()) + 1
-        sums = torch.zeros(size, dtype=torch.float64).index_add_(0, group, influence)
-        mass = torch.zeros(size, dtype=torch.float64).index_add_(0, group, weight)
-        spread = float((sums - sums.mean()).square().sum()) * size / (size - 1) if size > 1 else 0.0
-        groups = float(mass.sum() ** 2 / mass.square().sum()) if bool(mass.any()) else 1.0
-        found.append(Spread(spread, groups))
-    return max(found, key=lambda one: one.variance)
-
-
 def key_of(value: Any) -> Hashable:
-    """Return a key that equal values of one type share, also for lists, dicts and objects of a class."""
+    """Return a key that equal values of one type share, also for lists, dicts and objects; 1 and 1.0 are one value."""
     if isinstance(value, dict):
         return dict, frozenset((name, key_of(member)) for name, member in value.items())
     if isinstance(value, list | tuple):
@@ -233,6 +216,8 @@ def key_of(value: Any) -> Hashable:
         return type(value), tuple(key_of(getattr(value, one.name)) for one in fields(value) if one.compare)
     if hasattr(type(value), "model_fields"):
         return type(value), key_of(vars(value))
+    if isinstance(value, int | float) and not isinstance(value, bool | Enum):
+        return float, value
     try:
         hash(value)
     except TypeError:

@@ -349,8 +349,10 @@ class Posterior:
         return field_of(listed, read, path, level)
 
     def _spread(self, values: Float[Tensor, " alive"]) -> Spread:
+        """Return the spread of the weighted mean of values, one for each particle of :attr:`accepted`."""
         alive = self.log_weights > -torch.inf
-        return spread(self.weights[alive].double(), values, self.lineage_or_own[alive])
+        weights = self.weights[alive].double()
+        return spread(weights * (values - weights @ values), weights, self.lineage_or_own[alive])
 
     def sample(self, n: int, seed: int = 0) -> list[Particle]:
         """Draw ``n`` particles with replacement by weight. Raises :class:`NoParticleSurvived` if the run failed."""

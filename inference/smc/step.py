@@ -96,11 +96,21 @@ class Step:
         """Return the step of the rows at these positions."""
         prefixes = self.prefixes
         chosen = prefixes[index] if isinstance(prefixes, Tensor) else [prefixes[i] for i in index.tolist()]
+        return self._of(self.table, chosen, self.rows[index])
+
+    def with_table(self, log_probs: Float[Tensor, "states vocab"]) -> Step:
+        """Return the step with other log-probabilities of the language model."""
+        return self._of(log_probs, self.prefixes, self.rows)
+
+    def _of(
+        self, table: Float[Tensor, "states vocab"], prefixes: Prefixes, rows: Int[Tensor, " rows"]
+    ) -> Step:
+        """Return a step of the same query and prompt."""
         return Step(
-            self.table,
+            table,
             self.query,
-            chosen,
-            self.rows[index],
+            prefixes,
+            rows,
             decode=self.decode,
             eos_token_id=self.eos_token_id,
             last=self.last,

@@ -53,20 +53,10 @@ class Truncated(Proposal):
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         step.check_log_probs()
         allowed = step.query.mask().to(step.table.device)
-        table = self._kept(step.table.masked_fill(~allowed, -torch.inf))
-        narrow = Step(
-            table,
-            step.query,
-            step.prefixes,
-            step.rows,
-            decode=step.decode,
-            eos_token_id=step.eos_token_id,
-            last=step.last,
-            prompt=step.prompt,
-        )
-        return self.proposal.draw(narrow, generator)
+        table = self._truncated(step.table.masked_fill(~allowed, -torch.inf))
+        return self.proposal.draw(step.with_table(table), generator)
 
-    def _kept(self, table: Float[Tensor, "states vocab"]) -> Float[Tensor, "states vocab"]:
+    def _truncated(self, table: Float[Tensor, "states vocab"]) -> Float[Tensor, "states vocab"]:
         """Return the table with −∞ for tokens that are not kept."""
         most = table.shape[1] if self.top_k is None else min(self.top_k, table.shape[1])
         values, tokens = table.topk(most)
