@@ -25,8 +25,8 @@ from ...errors import EvidenceError, NoParticleSurvived
 from .confidence import Estimate, Spread, check_level, interval_of_mean, interval_of_share, spread
 from .field import Field, Listed, field_of
 from .proposals import draw_tokens
+from .report import as_dict, as_figure, as_html, shortened
 from .resampling import effective_sample_size
-from .run_page import page
 from .strength import Strength
 from .trace import Trace
 
@@ -46,11 +46,6 @@ class Asked(Protocol):
 
 
 SHOWN = 7  # texts in a printed posterior
-
-
-def shortened(text: str, limit: int = 80) -> str:
-    """Return a text of at most ``limit`` characters, cut off with an ellipsis if it is longer."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def as_json(text: str) -> Any:
@@ -363,33 +358,7 @@ class Posterior:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as plain JSON values; infinite logarithms are null."""
-
-        def finite(value: float) -> float | None:
-            return value if math.isfinite(value) else None
-
-        return {
-            "failed": self.failed,
-            "log_evidence": finite(self.log_evidence),
-            "ess": self.ess,
-            "distinct": self.distinct,
-            "ess_trace": list(self.ess_trace),
-            "resampled": list(self.resampled),
-            "narrowed": [each._asdict() for each in self.narrowed],
-            "strength": self.strength,
-            "calibration": None if self.calibration is None else dict(self.calibration.log_evidence),
-            "guide": None if self.calibration is None else str(self.calibration),
-            "particles": [
-                {
-                    "text": p.text,
-                    "token_ids": list(p.token_ids),
-                    "weight": p.weight,
-                    "log_weight": finite(p.log_weight),
-                    "log_prob": finite(p.log_prob),
-                }
-                for p in self.particles
-            ],
-            **({} if self.trace is None else {"trace": self.trace.to_dict()}),
-        }
+        return as_dict(self)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return the run as a self-contained HTML page, and write it to ``path`` if given.
@@ -399,11 +368,7 @@ class Posterior:
         """
         if self.trace is None:
             raise EvidenceError("to_html: the run kept no trace; give smc(…, trace=True)")
-        best, text, texts = None, None, {}
-        if not self.failed:  # its index before the last resampling
-            best, text = self.trace.final[list(self.token_ids).index(self.best.token_ids)], self.best.text
-            texts = self.group_by(lambda particle: particle.text)
-        html = page(self.to_dict(), texts, best, text)
+        html = as_html(self, self.trace)
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
@@ -413,29 +378,4 @@ class Posterior:
 
         With a trace, the particles' weights along their ancestry are plotted between them.
         """
-        from matplotlib.collections import LineCollection
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(9 if self.trace is None else 13, 3), layout="constrained")
-        trace, *between, bars = figure.subplots(1, 2 if self.trace is None else 3)
-        if self.trace is not None:
-            steps = self.trace.steps
-            lines = [
-                [(t, steps[t - 1].weight[parent]), (t + 1, weight)]
-                for t, step in enumerate(steps)
-                for parent, weight in zip(step.parent, step.weight, strict=True)
-                if t
-            ]
-            between[0].add_collection(LineCollection(lines, alpha=0.4, linewidths=1))
-            between[0].set(xlabel="step", ylabel="weight", xlim=(0, len(steps) + 1), ylim=(0, 1))
-        trace.plot(range(1, len(self.ess_trace) + 1), self.ess_trace)
-        for step in self.resampled:
-            trace.axvline(step + 1, color="0.85", zorder=0)
-        trace.set(xlabel="step", ylabel="effective sample size", ylim=(0, len(self.log_weights) * 1.05))
-        groups = {} if self.failed else self.group_by(lambda p: p.text)
-        heaviest = list(groups.items())[:8][::-1]
-        bars.barh(range(len(heaviest)), [weight for _, weight in heaviest])
-        labels = [repr(shortened(text, 40)) for text, _ in heaviest]
-        bars.set_yticks(range(len(heaviest)), labels, fontsize="small", parse_math=False)
-        bars.set(xlabel="weight", title=f"log Z ≈ {self.log_evidence:.3f} nats")
-        return figure
+        return as_figure(self)
