@@ -35,7 +35,7 @@ class PaddedCSR(NamedTuple):
         return entry.clamp(max=len(self.edge) - 1), there
 
 
-class Tables:
+class PaddedEdges:
     """A DFA on a device: its step, the wide edges (many tokens) and the tokens of the narrow edges out of each state."""
 
     def __init__(self, automaton: Automaton, edge_labels: EdgeLabels, device: torch.device) -> None:

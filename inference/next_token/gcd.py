@@ -9,7 +9,6 @@ only. Equal, by test, to the Boolean :class:`~.generic.DenseQuery`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self, final
 
 import numpy as np
@@ -110,11 +109,7 @@ class GCDQuery(RowQuery):
         return self._masks.shortfall(lengths)
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        self.place([self._masks.start_state] * len(budgets), budgets.tolist())
-
-    def place(self, states: Iterable[Any], budgets: Iterable[int]) -> None:
-        """Begin rows in these states, with these tokens left."""
-        self._rows = [(state, left, None) for state, left in zip(states, budgets, strict=True)]
+        self._rows = [(self._masks.start_state, left, None) for left in budgets.tolist()]
         self._length, self._checked = 0, None
 
     def advance(self, tokens: Tokens) -> None:

@@ -33,7 +33,7 @@ from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
 from .backward import size_of
 from .recovery import Recovery
-from .row_query import SteppedQuery, Steps
+from .row_query import MessageQuery, Messages
 from .rows import check_horizon, no_hmm
 
 
@@ -46,7 +46,7 @@ class DenseRows(NamedTuple):
 
 
 @final
-class DenseSteps(Steps):
+class DenseMessages(Messages):
     """The rows of a query on a chain: the methods of a next-token query that concern rows and weights."""
 
     _rows: DenseRows
@@ -114,7 +114,7 @@ class DenseSteps(Steps):
 
 
 @final
-class DenseQuery(SteppedQuery):
+class DenseQuery(MessageQuery):
     """The next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
 
     ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
@@ -145,20 +145,20 @@ class DenseQuery(SteppedQuery):
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.automaton = chain if isinstance(chain, Automaton) else None
         self.device, self.vocab_size = chain.device, chain.vocab_size
-        super().__init__(DenseSteps(chain, horizon, semiring))
+        super().__init__(DenseMessages(chain, horizon, semiring))
         wider = arithmetics(chain)[1:] if isinstance(semiring, Real) else []
-        self._recovery = Recovery(*(partial(DenseSteps, cast(Chain, c), horizon, s) for c, s in wider))
+        self._recovery = Recovery(*(partial(DenseMessages, cast(Chain, c), horizon, s) for c, s in wider))
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        found: Tensor = self._steps.totals
+        found: Tensor = self._messages.totals
         if bool(found.isnan().any()):
             found = self._history.shared(
-                "possible", lambda: DenseSteps(self.chain, self.horizon, Boolean())
+                "possible", lambda: DenseMessages(self.chain, self.horizon, Boolean())
             ).totals
         return found > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        return self._recovery.fill(self._history, self._steps.log_weights(), DenseSteps.log_weights)[0]
+        return self._recovery.fill(self._history, self._messages.log_weights(), DenseMessages.log_weights)[0]
 
     def ended(self) -> Float[Tensor, " batch"]:
-        return self._recovery.fill(self._history, self._steps.ended(), DenseSteps.ended)[0]
+        return self._recovery.fill(self._history, self._messages.ended(), DenseMessages.ended)[0]

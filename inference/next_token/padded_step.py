@@ -1,9 +1,9 @@
-"""Steps of the next-token query on an HMM × a deterministic automaton in tensors of fixed shapes, for accelerators.
+"""Messages of the next-token query on an HMM × a deterministic automaton in tensors of fixed shapes, for accelerators.
 
 Each row is in one state of the automaton. The state's edges are padded to fixed numbers: W wide edges (with many tokens), whose
 messages are multiplied with the whole table, each token then taking the score of its own edge; and N tokens of narrow edges,
 whose columns are gathered. No step waits for the accelerator. Equal, by test, to
-:class:`~tractile.inference.next_token.product_step.ProductSteps`, which do less arithmetic but read sizes back from the device.
+:class:`~.product_step.ProductMessages`, which do less arithmetic but read sizes back from the device.
 
 A scale is NaN where an entry was lost to underflow, as in :class:`~tractile.inference.semirings.scaled_real.Real`.
 """
@@ -24,10 +24,10 @@ from ...errors import CircuitError
 from ..engine.contract import apply
 from ..semirings.linear import LinearSemiring
 from ..semirings.scaled_real import Real
-from .dfa_tables import PaddedCSR, Tables
+from .dfa_tables import PaddedCSR, PaddedEdges
 from .product_step import Scores
 from .product_tables import ProductTables
-from .row_query import Steps
+from .row_query import Messages
 from .token_scores import LOG2, TableScores
 
 CHUNK_ELEMENTS = 1 << 27  # numbers gathered at once
@@ -65,8 +65,8 @@ class Plain(LinearSemiring):
 
 
 @final
-class PaddedSteps(Steps):
-    """Steps of fixed shapes, with the methods of :class:`~.product_step.ProductSteps`.
+class PaddedMessages(Messages):
+    """Messages of fixed shapes, with the methods of :class:`~.product_step.ProductMessages`.
 
     Nothing is read from the device; ``outside`` says there whether a token was outside the vocabulary. Raises
     :class:`CircuitError` for an automaton that is not deterministic or a chain that is no HMM.
@@ -81,7 +81,7 @@ class PaddedSteps(Steps):
             raise CircuitError("pgcd: steps of fixed shapes need an HMM: one table of emissions")
         self._tables, self._table, self.vocab_size = tables, tables.tokens, tables.automaton.vocab_size
         self._chain, self._semiring = tables.chain, tables.semiring
-        self.edges = Tables(tables.automaton, tables.labels, tables.device)
+        self.edges = PaddedEdges(tables.automaton, tables.labels, tables.device)
         columns, exponents = tables.backward.table()
         self._ahead, self._ahead_scale = columns.flatten(0, 1), (exponents * LOG2).flatten()
         self._alive = tables.backward.alive.flatten()

@@ -24,7 +24,7 @@ from ..semirings.floored import FLOOR, Floored
 from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
 from .product_query import ProductQuery
-from .product_step import ProductSteps, Scores
+from .product_step import ProductMessages, Scores
 from .protocol import Budgets, Drafts
 
 
@@ -100,8 +100,8 @@ class PGCDQuery(ProductQuery):
         mask = self.mask().to(self.device)
         product, prior = found.product.masked_fill(~mask, -torch.inf), found.prior
         if isinstance(self.semiring, Floored) and bool((missing := mask & product.isneginf()).any()):
-            steps = self._history.query("possible", lambda: ProductSteps(self._in_boolean()))
-            lost, least = missing & (steps.scores().product > -torch.inf), log(FLOOR)
+            possible = self._history.query("possible", lambda: ProductMessages(self._in_boolean()))
+            lost, least = missing & (possible.scores().product > -torch.inf), log(FLOOR)
             prior = torch.where(lost, prior.clamp(min=least), prior)
             shift = (found.prior_scale - found.product_scale).to(prior.dtype)[:, None]
             product = torch.where(lost, prior + shift + least, product)

@@ -27,16 +27,16 @@ from ..semirings.floored import Floored
 from ..semirings.linear import Boolean
 from ..semirings.logarithms import Log
 from ..semirings.scaled_real import Real
-from .padded_step import PaddedSteps
-from .product_step import ProductSteps, Scores
+from .padded_step import PaddedMessages
+from .product_step import ProductMessages, Scores
 from .product_tables import ProductTables, in_one_precision
 from .protocol import Tokens
 from .recovery import Recovery
-from .row_query import SteppedQuery
+from .row_query import MessageQuery
 from .rows import check_horizon, checked_tokens, conditionals, no_hmm
 
 
-class ProductQuery(SteppedQuery):
+class ProductQuery(MessageQuery):
     """The query of a chain × an automaton beside the chain's own: a :class:`~.protocol.NextTokenQuery`.
 
     Its mask has the tokens of positive weight. No derivative goes through it.
@@ -112,15 +112,15 @@ class ProductQuery(SteppedQuery):
             tolerance=tolerance,
             table=padded,
         )
-        super().__init__(PaddedSteps(tables) if padded else ProductSteps(tables))
+        super().__init__(PaddedMessages(tables) if padded else ProductMessages(tables))
         double = self.factor.initial[0].dtype == torch.float64
         wider: list[Semiring[Any]] = [Log()] if double else [Real(), Log()]
         self._recovery = Recovery(*(partial(self._wide, semiring) for semiring in wider))
         self._scored: Scores | None = None
 
-    def _wide(self, semiring: Semiring[Any]) -> ProductSteps:
+    def _wide(self, semiring: Semiring[Any]) -> ProductMessages:
         wide = self.factor.to("cpu", torch.float64)
-        return ProductSteps(ProductTables(wide, self.guide, self.horizon, semiring))
+        return ProductMessages(ProductTables(wide, self.guide, self.horizon, semiring))
 
     @property
     def chain(self) -> Chain:
@@ -156,11 +156,11 @@ class ProductQuery(SteppedQuery):
         It may be replayed on another stream while a recorded language model works. Raises :class:`ShapeError` without
         padded steps.
         """
-        if not isinstance(self._steps, PaddedSteps):
+        if not isinstance(self._messages, PaddedMessages):
             raise ShapeError(
                 "capture: only steps of fixed shapes can be recorded; give an HMM on an accelerator"
             )
-        self._steps.capture()
+        self._messages.capture()
 
     # ------------------------------------------------------------ scores
 
@@ -204,14 +204,16 @@ class ProductQuery(SteppedQuery):
 
     def log_prior(self) -> Float[Tensor, " batch"]:
         """Return the log of the chain's own total of the prefix, log p_hmm(prefix), in nats."""
-        return self._total(ProductSteps.log_prior, self._steps.log_prior())
+        return self._total(ProductMessages.log_prior, self._messages.log_prior())
 
     def ended(self) -> Float[Tensor, " batch"]:
         """Return the log of the total of the prefix as a complete text (nats), −∞ if it is not accepted."""
-        return self._as_weight(self._total(ProductSteps.log_ended, self._steps.log_ended()))
+        return self._as_weight(self._total(ProductMessages.log_ended, self._messages.log_ended()))
 
-    def _total(self, ask: Callable[[ProductSteps], Tensor], found: Float[Tensor, " batch"]) -> Tensor:
-        return self._recovery.fill(self._history, (found.double(),), lambda steps: (ask(steps).double(),))[0]
+    def _total(self, ask: Callable[[ProductMessages], Tensor], found: Float[Tensor, " batch"]) -> Tensor:
+        return self._recovery.fill(
+            self._history, (found.double(),), lambda messages: (ask(messages).double(),)
+        )[0]
 
     def _as_weight(self, logs: Tensor) -> Tensor:
         return logs.clamp_(max=0) if isinstance(self.semiring, Boolean) else logs
@@ -219,9 +221,9 @@ class ProductQuery(SteppedQuery):
     def _score(self) -> Scores:
         """Return the scores, with those of rows that lost something computed again."""
         if self._scored is None:
-            found = self._steps.scores()
+            found = self._messages.scores()
             lost = (found.product_scale + found.prior_scale).isnan()
-            some, outside = torch.stack([lost.any(), self._steps.outside]).tolist()  # waits for the device
+            some, outside = torch.stack([lost.any(), self._messages.outside]).tolist()  # waits for the device
             if outside:
                 raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
             self._scored = self._masked(self._again(found, lost) if some else found)
@@ -230,7 +232,7 @@ class ProductQuery(SteppedQuery):
     def _again(self, found: Scores, lost: Bool[Tensor, " batch"]) -> Scores:
         """Replace the rows ``lost`` by those of wider steps."""
         nothing = torch.full_like(found.product, torch.nan, dtype=torch.float64)
-        wider = self._recovery.fill(self._history, (nothing, nothing), ProductSteps.totals)
+        wider = self._recovery.fill(self._history, (nothing, nothing), ProductMessages.totals)
         top, parts = self._tables.tokens.log_top.double(), list[Tensor]()
         for mine, scale, other in zip(found[::2], found[1::2], wider, strict=True):
             other = torch.where(top.isfinite(), other.to(mine.device) - top, -torch.inf)

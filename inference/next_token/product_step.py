@@ -1,4 +1,4 @@
-"""Steps of the next-token query on a chain × an automaton, on the live automaton states and edges only.
+"""Messages of the next-token query on a chain × an automaton, on the live automaton states and edges only.
 
 A row (prefix) has the chain's forward message α and the live states of the automaton. For each live pair (row, state s) and each
 edge e: s → s' from which the sequence can still be accepted in the tokens left,
@@ -27,7 +27,7 @@ from ..engine.contract import apply, observe, outer
 from ..engine.filter import dot, where
 from .backward import size_of
 from .product_tables import ProductTables
-from .row_query import Steps
+from .row_query import Messages
 from .token_scores import ragged_arange, row_logsumexp
 
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 
 
 @final
-class ProductSteps(Steps):
+class ProductMessages(Messages):
     """The rows of a query on a chain × an automaton: the methods of a next-token query that concern rows and scores."""
 
     _rows: Rows

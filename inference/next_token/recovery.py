@@ -10,16 +10,16 @@ from torch import Tensor
 
 from .history import History
 
-Tables = tuple[Tensor, ...]
+Found = tuple[Tensor, ...]
 
 
 class Recovery:
-    """Steps in ever wider ranges, each made when first needed; the history of a query's rows keeps them up with the tokens."""
+    """Messages in ever wider ranges, each made when first needed; the history of a query's rows keeps them up with the tokens."""
 
     def __init__(self, *attempts: Callable[[], Any]) -> None:
         self._attempts = attempts
 
-    def fill(self, history: History, found: Tables, ask: Callable[[Any], Tables]) -> Tables:
+    def fill(self, history: History, found: Found, ask: Callable[[Any], Found]) -> Found:
         """Return tables with what is NaN replaced by what wider steps answer to ``ask``."""
         for i, make in enumerate(self._attempts):
             if not any(bool(x.isnan().any()) for x in found):

@@ -1,7 +1,7 @@
 """The rows of every next-token query: begun with budgets, extended by tokens, selected, taken back, copied.
 
 :class:`RowQuery` has the checks and the methods that follow from others; GCD keeps its rows in lists of its own.
-:class:`SteppedQuery` keeps rows as messages, with the tokens appended so far and the messages before the last of them.
+:class:`MessageQuery` keeps rows as messages, with the tokens appended so far and the messages before the last of them.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class RowQuery(Copied):
         """Take back n ≥ 1 tokens."""
 
 
-class Steps(Copied):
+class Messages(Copied):
     """The rows of a query as messages, a named tuple with the tokens ``left``; abstract."""
 
     _rows: Any
@@ -191,27 +191,27 @@ class Steps(Copied):
         """Keep the rows ``indices``, in that order."""
 
 
-class SteppedQuery(RowQuery):
+class MessageQuery(RowQuery):
     """A query whose rows are steps, beside the history of their tokens and a trail of earlier steps; abstract."""
 
-    _steps: Any  # Steps
+    _messages: Any  # Messages
 
-    def __init__(self, steps: Steps) -> None:
-        self._steps, self._history, self._trail = steps, History(), Trail()
+    def __init__(self, messages: Messages) -> None:
+        self._messages, self._history, self._trail = messages, History(), Trail()
 
     def __copy__(self) -> Self:
         out = super().__copy__()
-        out._steps = self._steps.fork()
+        out._messages = self._messages.fork()
         out._history, out._trail = copy(self._history), copy(self._trail)
         return out
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
-        found: Tensor = self._steps.remaining
+        found: Tensor = self._messages.remaining
         return found
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        self._steps.take_up(budgets)
+        self._messages.take_up(budgets)
         self._history.begin(self.remaining)  # on the same device, so that no token is read back
         self._trail.clear()
         self._changed()
@@ -231,8 +231,8 @@ class SteppedQuery(RowQuery):
         return checked_tokens(tokens, self._size(), self.vocab_size).to(self.remaining.device)
 
     def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        before = self._steps.snapshot()
-        self._steps.advance_some(tokens, moving)
+        before = self._messages.snapshot()
+        self._messages.advance_some(tokens, moving)
         self._history.append(tokens.masked_fill(~moving, -1))
         self._trail.append(before) if before is not None else self._trail.clear()
         self._changed()
@@ -245,7 +245,7 @@ class SteppedQuery(RowQuery):
 
     def _keep(self, indices: Int[Tensor, " rows"]) -> None:
         indices = indices.to(self.remaining.device)
-        self._steps.select(indices)
+        self._messages.select(indices)
         self._history.select(indices)
         self._trail.select(indices)
         self._changed()
@@ -254,8 +254,8 @@ class SteppedQuery(RowQuery):
         self._history.rollback(n)
         self._changed()
         if (before := self._trail.back(n)) is not None:
-            self._steps = before
+            self._messages = before
             return
-        self._steps.take_up(self._history.budgets)
+        self._messages.take_up(self._history.budgets)
         for tokens in self._history.tokens.T:
-            self._steps.advance_some(tokens, tokens >= 0)
+            self._messages.advance_some(tokens, tokens >= 0)

@@ -98,7 +98,7 @@ class TableScores:
         self._blocks = [lambda x: x @ rows.T]
 
     def all_tokens(self, x: Scaled) -> Found:
-        rows, scale = self._messages(x)
+        rows, scale = self._scaled(x)
         scores = self.products(rows)
         return self._logs(scores, rows, scale, lambda ones: torch.cat([ones @ self._positive.T], 1))
 
@@ -108,7 +108,7 @@ class TableScores:
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
 
     def of_label(self, x: Scaled, label: int) -> Found:
-        (rows, scale), emitted = self._messages(x), self._columns(label)
+        (rows, scale), emitted = self._scaled(x), self._columns(label)
         return self._logs(
             rows @ emitted.to(rows).T, rows, scale, lambda ones: ones @ (emitted > 0).to(ones).T
         )
@@ -116,7 +116,7 @@ class TableScores:
     def each(
         self, x: Scaled, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
     ) -> Tensor:
-        rows, scale = self._messages(x)
+        rows, scale = self._scaled(x)
         rows, scale = rows.index_select(0, message), scale.index_select(0, message)
         emitted = torch.cat([self._columns(i) for i in labels]).index_select(0, place).to(rows)
         found = (rows * emitted).sum(1, keepdim=True)
@@ -139,7 +139,7 @@ class TableScores:
             self._gathered[label], self._bytes = found, self._bytes + found.nbytes
         return found
 
-    def _messages(self, x: Scaled) -> tuple[Float[Tensor, "messages hidden"], Float[Tensor, " messages"]]:
+    def _scaled(self, x: Scaled) -> tuple[Float[Tensor, "messages hidden"], Float[Tensor, " messages"]]:
         """Return messages as rows with maximum one, and the logarithms of their scales (nats)."""
         x = self._semiring.rescaled(x)
         rows = x.mantissa.T

@@ -11,7 +11,7 @@ from .boundaries import (
     every_token,
 )
 from .bytewise import CharacterProposal
-from .chains import Chains, Draw
+from .chains import Draw, MarkovChains
 from .confidence import Estimate
 from .equivalence import json_value
 from .field import Field
@@ -39,7 +39,7 @@ __all__ = [
     "importance_sampling",
     "mcmc",
     "resample_move",
-    "Chains",
+    "MarkovChains",
     "Draw",
     "Posterior",
     "Particle",

@@ -50,7 +50,7 @@ def draw_of(lm: LanguageModel, particles: Particles, row: int) -> Draw:
 
 
 @dataclass(frozen=True)
-class Chains:
+class MarkovChains:
     """Samples of several Markov chains: ``draws[c]`` are the samples kept of chain c, in order.
 
     ``acceptance_rate`` is the share of accepted moves. ``trace`` has log p_lm(x) + log Ψ(x) of every chain at its start and

@@ -12,7 +12,7 @@ from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
 from ..threads import one_thread
 from .arguments import ConstraintLike, PotentialLike
-from .chains import Chains, draw_of
+from .chains import MarkovChains, draw_of
 from .kernel import Cut, a_kernel
 from .loop import run_together
 from .particles import Particles
@@ -39,7 +39,7 @@ def mcmc(
     potential: PotentialLike | None = None,
     tokenizer: Any = None,
     cut: Cut | None = None,
-) -> Chains:
+) -> MarkovChains:
     """Draw ``samples`` samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens) · ``potential``.
 
     They are the states of ``chains`` Markov chains (one batch of the language model): every ``thin``-th after ``burn_in``
@@ -69,7 +69,9 @@ def mcmc(
         return _chains(request, samples, chains, burn_in, thin, cut)
 
 
-def _chains(request: Request, samples: int, chains: int, burn_in: int, thin: int, cut: Cut | None) -> Chains:
+def _chains(
+    request: Request, samples: int, chains: int, burn_in: int, thin: int, cut: Cut | None
+) -> MarkovChains:
     """Run the chains of :func:`mcmc`."""
     kernel, generator = a_kernel(request, cut), request.generator()
     particles = kernel.start(chains, generator)
@@ -85,7 +87,7 @@ def _chains(request: Request, samples: int, chains: int, burn_in: int, thin: int
     surplus = chains * len(kept) - samples
     for chain in found[chains - surplus :]:
         chain.pop()
-    return Chains(found, accepted / (moves * chains), torch.stack(trace, 1))
+    return MarkovChains(found, accepted / (moves * chains), torch.stack(trace, 1))
 
 
 def resample_move(

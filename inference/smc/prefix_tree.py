@@ -24,6 +24,7 @@ from torch import Tensor
 
 from .proposals import GCDProposal, draw_tokens
 from .request import Request
+from .resampling import systematic
 from .step import Step
 
 LISTED = 256
@@ -195,18 +196,11 @@ class PrefixTree:
         )
         values = np.concatenate([np.append(one.log_probs, one.rest) for one in parents])
         total = log_sum(values)
-        cumulative = np.exp(values - total).cumsum()
-        first = float(torch.rand(1, generator=self._generator, dtype=torch.float64))
-        points = (np.arange(count) + first) / count * cumulative[-1]
-        places = np.minimum(np.searchsorted(cumulative, points, "right"), len(values) - 1)
-        ends = np.cumsum([len(one.tokens) + 1 for one in parents])
-        found = []
-        for place, i in zip(places.tolist(), np.searchsorted(ends, places, "right").tolist(), strict=True):
-            one = parents[i]
-            child = place - (int(ends[i]) - len(one.tokens) - 1)
-            token = one.stand_in if child == len(one.tokens) else int(one.tokens[child])
-            found.append((*one.prefix, token))
-        return found, total
+        places = systematic(torch.from_numpy(np.exp(values - total)), self._generator, count).numpy()
+        tokens = np.concatenate([np.append(one.tokens, one.stand_in) for one in parents])[places]
+        owner = np.repeat(np.arange(len(parents)), [len(one.tokens) + 1 for one in parents])[places]
+        found = zip(owner.tolist(), tokens.tolist(), strict=True)
+        return [(*parents[i].prefix, token) for i, token in found], total
 
 
 def taken(parents: list[Children], count: int, floor: float = -math.inf) -> dict[Prefix, float]:

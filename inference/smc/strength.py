@@ -18,7 +18,7 @@ SHARE = 0.125  # of the variance of log-weights: half of it by four particles is
 TRUST = 1.0  # nats
 EQUAL = 0.05  # nats: scores that differ by less are as good as each other
 
-Runs = Mapping[float, Sequence[Tensor]]
+PilotRuns = Mapping[float, Sequence[Tensor]]
 """By strength, the log-weights (nats) of the particles of each run."""
 
 
@@ -55,7 +55,7 @@ class Strength:
         """Whether the pilot's best strength was 0: samples without the HMM are closer to the target."""
         return self.value == 0
 
-    def settle(self, pilots: Sequence[Runs], among: Sequence[float] | None = None) -> None:
+    def settle(self, pilots: Sequence[PilotRuns], among: Sequence[float] | None = None) -> None:
         """Set the value from pilots, one for each prompt: by strength, the log-weights of the particles of some runs.
 
         With ``among`` the best of these strengths is taken, each judged by itself; otherwise runs are few, and each strength is
@@ -78,7 +78,7 @@ class Strength:
             )
 
 
-def scores(pilots: Sequence[Runs]) -> tuple[dict[float, float], dict[float, float]]:
+def scores(pilots: Sequence[PilotRuns]) -> tuple[dict[float, float], dict[float, float]]:
     """Return the score of each strength, in nats added up over the prompts, and the mean of log Ẑ over prompts and runs.
 
     The score is log Ẑ less a share of the variance of the log-weights, which is zero for a perfect guide. An Ẑ above the prompt's

@@ -16,10 +16,10 @@ from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, Shape
 from tractile.inference import Boolean, Log, MaxProduct, Real
 from tractile.inference.next_token.gcd import GCDQuery
 from tractile.inference.next_token.generic import DenseQuery
-from tractile.inference.next_token.padded_step import PaddedSteps
+from tractile.inference.next_token.padded_step import PaddedMessages
 from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.next_token.product_query import ProductQuery
-from tractile.inference.next_token.product_step import ProductSteps
+from tractile.inference.next_token.product_step import ProductMessages
 from tractile.inference.next_token.product_tables import ProductTables
 from tractile.inference.next_token.protocol import NextTokenQuery
 
@@ -171,7 +171,7 @@ def test_more_tokens_than_there_were_cannot_be_taken_back(kind):
 def test_tokens_taken_back_within_what_is_kept_are_not_replayed(kind, monkeypatch):
     one, query, rows = begun(kind)
     replayed = []
-    for cls in (ProductSteps, PaddedSteps):
+    for cls in (ProductMessages, PaddedMessages):
         monkeypatch.setattr(cls, "advance_some", lambda *args: replayed.append(1))
     query.select([2, 0])
     rows.select([2, 0])
@@ -219,7 +219,7 @@ def test_a_wrong_token_in_one_copy_is_no_error_of_another():
     one = problem()
     query = padded(*one.parts, one.horizon).start(1)
     other = copy.copy(query)
-    other._steps.advance_some(torch.tensor([3]), torch.tensor([True]))
+    other._messages.advance_some(torch.tensor([3]), torch.tensor([True]))
     with pytest.raises(VocabularyMismatch, match="outside"):
         other.scores()
     assert query.scores().isfinite().any()

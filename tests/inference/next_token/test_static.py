@@ -63,14 +63,14 @@ TOKENS = torch.tensor([[0, 5, 6], [2, 0, 7], [9, 3, 0], [1, 1, 2]])
 def test_a_step_waits_for_nothing(model):
     query = padded(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
     with NoWaiting():
-        steps = query._steps
+        steps = query._messages
         now = steps._rows
         for tokens in TOKENS:
             now = steps.moved(now, tokens, ALL)
             found = steps.scored(now)
     assert found.product.shape == (3, 12)
     with pytest.raises(AssertionError, match="waits"), NoWaiting():
-        product(*model(), HORIZON).start(3)._steps.scores()  # as the mode would notice
+        product(*model(), HORIZON).start(3)._messages.scores()  # as the mode would notice
 
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
@@ -93,7 +93,7 @@ def test_a_step_stays_on_its_device(model, dtype):
                 setattr(out, name, put(value))
             return out
 
-        steps, tables, table = moved(query._steps), moved(query._tables), moved(query._tables.tokens)
+        steps, tables, table = moved(query._messages), moved(query._tables), moved(query._tables.tokens)
         steps._tables, steps.edges, steps._table = tables, moved(steps.edges), table
         tables.backward, tables.tokens, tables.device = moved(tables.backward), table, CUDA
         steps._chain = tables.chain = moved(query.factor)
@@ -172,7 +172,7 @@ def test_a_step_on_a_gpu_does_not_synchronise():
     torch.cuda.set_sync_debug_mode("error")
     try:
         query.advance(tokens)
-        query._steps.scores()
+        query._messages.scores()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert query.lookahead().isfinite().any()
