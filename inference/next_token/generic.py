@@ -32,7 +32,6 @@ from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
 from .backward import size_of
-from .recovery import Recovery
 from .row_query import MessageQuery, Messages
 from .rows import check_horizon, no_hmm
 
@@ -147,7 +146,7 @@ class DenseQuery(MessageQuery):
         self.device, self.vocab_size = chain.device, chain.vocab_size
         super().__init__(DenseMessages(chain, horizon, semiring))
         wider = arithmetics(chain)[1:] if isinstance(semiring, Real) else []
-        self._recovery = Recovery(*(partial(DenseMessages, cast(Chain, c), horizon, s) for c, s in wider))
+        self._wider = [partial(DenseMessages, cast(Chain, c), horizon, s) for c, s in wider]
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         found: Tensor = self._messages.totals
@@ -158,7 +157,9 @@ class DenseQuery(MessageQuery):
         return found > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        return self._recovery.fill(self._history, self._messages.log_weights(), DenseMessages.log_weights)[0]
+        return self._history.recovered(self._messages.log_weights(), self._wider, DenseMessages.log_weights)[
+            0
+        ]
 
     def ended(self) -> Float[Tensor, " batch"]:
-        return self._recovery.fill(self._history, self._messages.ended(), DenseMessages.ended)[0]
+        return self._history.recovered(self._messages.ended(), self._wider, DenseMessages.ended)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, TypeVar, cast
 
@@ -85,6 +85,23 @@ class History:
             query.advance_some(tokens, tokens >= 0)
         self._begun[name] = query, self.tokens.shape[1]
         return cast(Q, query)
+
+    def recovered(
+        self,
+        found: tuple[Tensor, ...],
+        wider: Sequence[Callable[[], Any]],
+        ask: Callable[[Any], tuple[Tensor, ...]],
+    ) -> tuple[Tensor, ...]:
+        """Return tables in which what is NaN, lost to underflow, is replaced by what queries in wider ranges answer to ``ask``.
+
+        ``wider`` makes these queries, each when first needed: in float64, then in log space.
+        """
+        for i, make in enumerate(wider):
+            if not any(bool(x.isnan().any()) for x in found):
+                break
+            more = ask(self.query(f"attempt {i}", make))
+            found = tuple(torch.where(x.isnan(), y.to(x), x) for x, y in zip(found, more, strict=True))
+        return found
 
 
 class Trail:

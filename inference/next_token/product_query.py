@@ -31,7 +31,6 @@ from .padded_step import PaddedMessages
 from .product_step import ProductMessages, Scores
 from .product_tables import ProductTables, in_one_precision
 from .protocol import Tokens
-from .recovery import Recovery
 from .row_query import MessageQuery
 from .rows import check_horizon, checked_tokens, conditionals, no_hmm
 
@@ -114,8 +113,8 @@ class ProductQuery(MessageQuery):
         )
         super().__init__(PaddedMessages(tables) if padded else ProductMessages(tables))
         double = self.factor.initial[0].dtype == torch.float64
-        wider: list[Semiring[Any]] = [Log()] if double else [Real(), Log()]
-        self._recovery = Recovery(*(partial(self._wide, semiring) for semiring in wider))
+        semirings: list[Semiring[Any]] = [Log()] if double else [Real(), Log()]
+        self._wider = [partial(self._wide, semiring) for semiring in semirings]
         self._scored: Scores | None = None
 
     def _wide(self, semiring: Semiring[Any]) -> ProductMessages:
@@ -211,8 +210,8 @@ class ProductQuery(MessageQuery):
         return self._as_weight(self._total(ProductMessages.log_ended, self._messages.log_ended()))
 
     def _total(self, ask: Callable[[ProductMessages], Tensor], found: Float[Tensor, " batch"]) -> Tensor:
-        return self._recovery.fill(
-            self._history, (found.double(),), lambda messages: (ask(messages).double(),)
+        return self._history.recovered(
+            (found.double(),), self._wider, lambda messages: (ask(messages).double(),)
         )[0]
 
     def _as_weight(self, logs: Tensor) -> Tensor:
@@ -232,7 +231,7 @@ class ProductQuery(MessageQuery):
     def _again(self, found: Scores, lost: Bool[Tensor, " batch"]) -> Scores:
         """Replace the rows ``lost`` by those of wider steps."""
         nothing = torch.full_like(found.product, torch.nan, dtype=torch.float64)
-        wider = self._recovery.fill(self._history, (nothing, nothing), ProductMessages.totals)
+        wider = self._history.recovered((nothing, nothing), self._wider, ProductMessages.totals)
         top, parts = self._tables.tokens.log_top.double(), list[Tensor]()
         for mine, scale, other in zip(found[::2], found[1::2], wider, strict=True):
             other = torch.where(top.isfinite(), other.to(mine.device) - top, -torch.inf)
