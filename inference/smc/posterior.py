@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -33,16 +33,10 @@ from .trace import Trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .explore import Source
+
 
 K = TypeVar("K", bound=Hashable)
-
-
-class Asked(Protocol):
-    """What a posterior was sampled from, which can be asked for more (:class:`.Source`)."""
-
-    @property
-    def listed(self) -> Listed | None:
-        """Complete texts with their masses and draws of all others; None if the target has no such parts."""
 
 
 SHOWN = 7  # texts in a printed posterior
@@ -98,7 +92,7 @@ class Posterior:
     a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling. ``parse``
     reads a text as its value. ``log_kept`` has, for each particle and token, log Σ_{x allowed} p_lm(x | x_<t) in nats: what the
     mask kept of the model. It is known for the proposals "lcd" and "gcd" at temperature 1, whose weights it is; None for others
-    (:func:`tractile.decoding.log_kept` computes it from logits).
+    (:func:`tractile.decoding.log_kept` computes it from logits). ``source`` draws more for :meth:`field`.
 
     ``str(posterior)`` is a table of the heaviest texts.
 
@@ -129,7 +123,7 @@ class Posterior:
     lineage: Int[Tensor, "particles resamplings"] | None = None
     parse: Callable[[str], Any] = str
     log_kept: Sequence[Float[Tensor, " tokens"]] | None = None
-    source: Asked | None = attribute(default=None, compare=False)
+    source: Source | None = attribute(default=None, compare=False)
 
     def __repr__(self) -> str:
         if self.failed:
