@@ -53,7 +53,9 @@ def settle(requests: Sequence[Request]) -> None:
     waiting: list[tuple[Request, LookaheadProposal]] = []
     for request in requests:
         proposal = request.proposal
-        if not isinstance(proposal, LookaheadProposal) or (wanted := proposal.unsettled) is None:
+        if not isinstance(proposal, LookaheadProposal):
+            continue
+        if not isinstance(wanted := proposal.strength, str | Strength):
             continue
         if request.hmm is None:
             raise EvidenceError(f"{type(proposal).__name__} needs hmm=…")

@@ -18,7 +18,7 @@ from .loop import run_together
 from .particles import Particles
 from .posterior import Posterior
 from .proposals import Proposal
-from .request import Request, requests
+from .request import requests
 from .resampling import Resampling
 from .run import Run
 
@@ -65,24 +65,17 @@ def mcmc(
     burn_in = whole(burn_in, "mcmc: burn_in", 0)
     given = {"potential": potential, "tokenizer": tokenizer, "max_new_tokens": max_new_tokens, "seed": seed}
     (request,) = requests("mcmc", lm, prompt, None, fa, proposal, hmm, **given)
-    with one_thread(request.lm, request.hmm):
-        return _chains(request, samples, chains, burn_in, thin, cut)
-
-
-def _chains(
-    request: Request, samples: int, chains: int, burn_in: int, thin: int, cut: Cut | None
-) -> MarkovChains:
-    """Run the chains of :func:`mcmc`."""
-    kernel, generator = a_kernel(request, cut), request.generator()
-    particles = kernel.start(chains, generator)
-    trace, kept, accepted = [particles.log_target], list[Particles](), 0
     moves = burn_in + thin * -(-samples // chains)
-    for n in range(1, moves + 1):
-        particles, moved = kernel.move(particles, generator)
-        accepted += int(moved.sum())
-        trace.append(particles.log_target)
-        if n > burn_in and (n - burn_in) % thin == 0:
-            kept.append(particles)
+    with one_thread(request.lm, request.hmm):
+        kernel, generator = a_kernel(request, cut), request.generator()
+        particles = kernel.start(chains, generator)
+        trace, kept, accepted = [particles.log_target], list[Particles](), 0
+        for n in range(1, moves + 1):
+            particles, moved = kernel.move(particles, generator)
+            accepted += int(moved.sum())
+            trace.append(particles.log_target)
+            if n > burn_in and (n - burn_in) % thin == 0:
+                kept.append(particles)
     found = [[draw_of(request.lm, particles, chain) for particles in kept] for chain in range(chains)]
     surplus = chains * len(kept) - samples
     for chain in found[chains - surplus :]:
@@ -144,29 +137,21 @@ def resample_move(
         resampling=resampling,
         ess_threshold=ess_threshold,
     )
+    budget = request.max_new_tokens
+    powers = [1 << i for i in range(budget.bit_length())] if moves else []
     with one_thread(request.lm, request.hmm):
-        return _moved(request, moves, cut)
-
-
-def _moved(request: Request, moves: int, cut: Cut | None) -> Posterior:
-    """Run the sampler of :func:`resample_move`."""
-    kernel, generator = a_kernel(request, cut, steered=True), request.generator()
-    run, budget = Run(request, kernel.factors, request.particles, generator), request.max_new_tokens
-    for step in steps_of_moves(budget) if moves else [budget]:
-        run_together([run], limit=step)
-        alive = (run.particles.log_weight > -torch.inf).nonzero()[:, 0]
-        if len(alive) == 0:
-            break
-        moved = run.particles.take(alive)
-        for _ in range(moves):
-            moved, _ = kernel.move(moved, generator, step)
-        moved.log_weight = run.particles.log_weight[alive]
-        run.particles.put(alive, moved)
-        if step < budget:
-            run = run.resumed(run.particles, step)
-    return run.posterior()
-
-
-def steps_of_moves(budget: int) -> list[int]:
-    """Return the numbers of tokens after which particles are moved: powers of two, and the budget."""
-    return sorted({budget, *(1 << i for i in range(budget.bit_length()))})
+        kernel, generator = a_kernel(request, cut, steered=True), request.generator()
+        run = Run(request, kernel.factors, request.particles, generator)
+        for length in sorted({*powers, budget}):
+            run_together([run], limit=length)
+            alive = (run.particles.log_weight > -torch.inf).nonzero()[:, 0]
+            if len(alive) == 0:
+                break
+            moved = run.particles.take(alive)
+            for _ in range(moves):
+                moved, _ = kernel.move(moved, generator, length)
+            moved.log_weight = run.particles.log_weight[alive]
+            run.particles.put(alive, moved)
+            if length < budget:
+                run = run.resumed(run.particles, length)
+        return run.posterior()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
@@ -206,12 +206,10 @@ class ConstraintPotential(Potential):
         allowed = self._query.mask()[rows.step.rows, rows.tokens]
         ended = (rows.alive & rows.ended).nonzero()[:, 0]
         if len(ended):
-            allowed[ended] = self._accepts([rows.sequence(row) for row in ended.tolist()])
+            allowed[ended] = torch.tensor(
+                [self.fa.accepts_tokens(rows.sequence(row)) for row in ended.tolist()]
+            )
         return torch.zeros(len(allowed), dtype=torch.float64).masked_fill(~allowed, -torch.inf)
-
-    def _accepts(self, sequences: Sequence[Sequence[int]]) -> Bool[Tensor, " rows"]:
-        """Return whether the automaton accepts each sequence, with no token added."""
-        return torch.tensor([self.fa.accepts_tokens(tokens) for tokens in sequences], dtype=torch.bool)
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         assert self._query is not None

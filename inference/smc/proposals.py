@@ -261,11 +261,6 @@ class LookaheadProposal(Local):
             )
         return self.strength
 
-    @property
-    def unsettled(self) -> Literal["auto"] | Strength | None:
-        """The strength if it has still to be found ("auto" or a :class:`Strength`), else None."""
-        return self.strength if isinstance(self.strength, str | Strength) else None
-
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         belief = self._tempered(step)
         if self.power:
