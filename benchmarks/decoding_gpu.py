@@ -234,7 +234,7 @@ def speeds(device: torch.device) -> tuple[float, float]:
 
 def bound(query: PGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
     """Milliseconds that a step of P-GCD must take: its bytes or its operations, whichever is more; and its bytes."""
-    wide, narrow = query._steps.edges.wide.most, query._steps.edges.narrow.most
+    wide, narrow = query._messages.edges.wide.most, query._messages.edges.narrow.most
     rows = batch * (1 + wide)
     transition = sum(p.nbytes for p in hmm.transition.parameters())
     size = 2 * hmm.hidden * hmm.vocab_size + transition + 4 * rows * hmm.vocab_size

@@ -48,22 +48,6 @@ class GCDQuery(RowQuery):
 
     ``horizon``: the largest budget in tokens, None for no budget (LCD). ``masks``: the source of masks; by default one is made
     for the automaton. Raises :class:`BudgetTooSmall` for a horizon below one token.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> from tractile.inference.next_token.gcd import GCDQuery
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> query = GCDQuery(one, horizon=2).start(batch=2, budgets=[2, 1])
-    >>> query.mask()  # with one token left it must be a 1
-    tensor([[ True,  True],
-            [False,  True]])
-    >>> logits = torch.zeros(2, 2)
-    >>> query.apply(logits)
-    >>> logits
-    tensor([[0., 0.],
-            [-inf, 0.]])
     """
 
     _rows: list[Row]  # never written to: copies share it

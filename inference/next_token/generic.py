@@ -123,17 +123,6 @@ class DenseQuery(MessageQuery):
     :class:`~tractile.inference.semirings.scaled_real.Real`).
 
     Differentiable in the chain's parameters.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> from tractile.inference import Log
-    >>> from tractile.inference.next_token.generic import DenseQuery
-    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> query = DenseQuery(hmm * one, 3, Log()).start(batch=1)
-    >>> query.scores().exp()
-    tensor([[0.6332, 0.3668]])
     """
 
     lookahead, log_lookahead = no_hmm, no_hmm

@@ -34,18 +34,6 @@ class PGCDQuery(ProductQuery):
 
     ``masks``: the masks of the constraint, :func:`tractile.gcd`. ``guide``: an explicit automaton that accepts at least the same
     texts. ``options``: those of :class:`~.product_query.ProductQuery`.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> from tractile.inference.next_token.pgcd import PGCDQuery
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> bits = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
-    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> query = PGCDQuery(hmm, tt.gcd(one, 3), bits, 3).start(batch=1)
-    >>> query.advance([1])
-    >>> query.mask(), query.coarse  # a second 1 is not allowed, which the guide does not know
-    (tensor([[ True, False]]), True)
     """
 
     def __init__(self, chain: Chain, masks: GCDQuery, guide: Automaton, horizon: int, **options: Any) -> None:

@@ -55,17 +55,6 @@ class ProductQuery(MessageQuery):
     padded
         Whether steps have fixed shapes, so that none waits for an accelerator; the automaton must be deterministic and the
         chain an HMM. Default: on an accelerator, where that is possible.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> from tractile.inference.next_token.product_query import ProductQuery
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    >>> query = ProductQuery(coin, one, horizon=3).start(batch=1)
-    >>> query.log_lookahead().exp()  # three of eight sequences have one 1
-    tensor([0.3750], dtype=torch.float64)
     """
 
     horizon: int

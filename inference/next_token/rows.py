@@ -151,17 +151,7 @@ def no_hmm(query: NextTokenQuery) -> NoReturn:
 
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
-    """Pack Booleans into int32 words: token v is bit v mod 32 of word v div 32, as in xgrammar and vLLM.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.next_token.rows import pack_bits
-    >>> pack_bits(torch.tensor([[True, False, True, False]]))  # 2⁰ + 2²
-    tensor([[5]], dtype=torch.int32)
-    >>> pack_bits(torch.ones(1, 40, dtype=torch.bool)).shape  # 40 bits take two words
-    torch.Size([1, 2])
-    """
+    """Pack Booleans into int32 words: token v is bit v mod 32 of word v div 32, as in xgrammar and vLLM."""
     padded = torch.nn.functional.pad(mask, (0, -mask.shape[1] % 32)).cpu().numpy()
     words = np.packbits(padded, axis=1, bitorder="little").view("<i4")
     return torch.from_numpy(words.astype(np.int32, copy=False)).to(mask.device)
