@@ -105,6 +105,7 @@ class ProductQuery(MessageQuery):
         semirings: list[Semiring[Any]] = [Log()] if double else [Real(), Log()]
         self._wider = [partial(self._wide, semiring) for semiring in semirings]
         self._scored: Scores | None = None
+        self._ratio: tuple[Scores, Tensor] | None = None  # the lookahead of the scores
 
     def _wide(self, semiring: Semiring[Any]) -> ProductMessages:
         wide = self.factor.to("cpu", torch.float64)
@@ -123,7 +124,7 @@ class ProductQuery(MessageQuery):
     # ------------------------------------------------------------ rows
 
     def _changed(self) -> None:
-        self._scored = None
+        self._scored = self._ratio = None
 
     def _checked(self, tokens: Tokens) -> Int[Tensor, " batch"]:
         """Return the tokens, checked; if ``padded``, tokens on an accelerator are checked when scores are read."""
@@ -175,10 +176,13 @@ class ProductQuery(MessageQuery):
         """
         self._needs_real()
         found = self._score()
-        ratio = (
-            (found.product - found.prior).double().add_((found.product_scale - found.prior_scale)[:, None])
-        )
-        return ratio.masked_fill_(found.product.isneginf(), -torch.inf)
+        if (
+            self._ratio is None or self._ratio[0] is not found
+        ):  # a sampler asks for a proposal and for a potential
+            scale = (found.product_scale - found.prior_scale)[:, None]
+            ratio = (found.product - found.prior).double().add_(scale)
+            self._ratio = found, ratio.masked_fill_(found.product.isneginf(), -torch.inf)
+        return self._ratio[1]
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """Return log p_hmm(G | x_<t) in nats; 0 or −∞ if no token is left."""
