@@ -264,7 +264,7 @@ def test_a_value_that_no_sample_has_is_not_said_to_be_impossible():
 def test_equal_numbers_are_one_value():
     zeros = torch.zeros(2, dtype=torch.float64)
     ((value, p),) = Posterior([(1,), (2,)], ["3", "3.0"], zeros, zeros, parse=json.loads).field()
-    assert value == 3 and p.value == pytest.approx(1.0)
+    assert (value, p.value) == (3, pytest.approx(1.0))
 
 
 def test_a_potential_above_one_leaves_nothing_out():
