@@ -3,8 +3,8 @@
     python .ci/pages.py docs/_build/html [--browser /usr/bin/chromium]
 
 No page may be wider than the screen. At 1,366 px no block of code may be wider than its box, no heading of a docstring may be
-left as it was written ("Args:"), and code must have a button to copy it. What is wrong is printed, and the exit status is then 1. It
-needs Chromium and the package `playwright`.
+left as it was written ("Args:"), and code must have a button to copy it. What is wrong is printed, and the exit status is then 1.
+It needs Chromium and the package `playwright`.
 """
 
 import argparse
