@@ -10,7 +10,6 @@ by a token: only the last tokens are decoded, only the new characters scanned.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -34,16 +33,8 @@ class Mark(NamedTuple):
     end: int
 
 
-class Scanner(ABC):
-    """A boundary that scans a text from left to right, and continues from where it stopped when the text has grown."""
-
-    @abstractmethod
-    def scan(self, text: str, mark: Mark | None = None) -> Mark:
-        """Scan a text from a mark made when it was shorter, or from the beginning."""
-
-    def __call__(self, text: str) -> int:
-        return self.scan(text).end
-
+Scanner = Callable[[str, Mark | None], Mark]
+"""A function that scans a text from a mark made when it was shorter, or from the beginning."""
 
 _CLAUSE = re.compile(r"[,;:.!?…。，；：！？](?=\s)|\n")
 _NUMBER = re.compile(r"[-+0-9.eE]")
@@ -86,83 +77,80 @@ def every_line(text: str) -> int:
     return text.rfind("\n") + 1
 
 
-class _Clauses(Scanner):
-    def scan(self, text: str, mark: Mark | None = None) -> Mark:
-        end = mark.end if mark else 0
-        for match in _CLAUSE.finditer(text, end):
-            end = match.end()
-        return Mark(end, None, end, end)
+def _scan_clauses(text: str, mark: Mark | None = None) -> Mark:
+    """Scan for the punctuation at which :func:`every_clause` has a boundary."""
+    end = mark.end if mark else 0
+    for match in _CLAUSE.finditer(text, end):
+        end = match.end()
+    return Mark(end, None, end, end)
 
 
-class _Statements(Scanner):
-    def scan(self, text: str, mark: Mark | None = None) -> Mark:
-        position, (depth, quote), end, _ = mark or Mark(0, (0, ""), 0, 0)
-        while position < len(text):
-            c, width = text[position], 1
-            rest = len(text) - position
-            if c in "'\"" and quote != c and rest < 3 and text.endswith(c * rest):
-                break  # one quote or three
-            if quote:
-                if c == "\\" and rest == 1:
-                    break
-                if c == "\\":
-                    width = 2
-                elif text.startswith(quote, position):
-                    width, quote = len(quote), ""
-            elif c in "'\"":
-                quote = c * 3 if text.startswith(c * 3, position) else c
-                width = len(quote)
-            elif c in "([{":
-                depth += 1
-            elif c in ")]}":
-                depth = max(0, depth - 1)
-            elif c == ";" or (c == "\n" and not depth):
-                end = position + 1
-            position += width
-        return Mark(position, (depth, quote), end, end)
+def _scan_statements(text: str, mark: Mark | None = None) -> Mark:
+    """Scan for the ends of statements; the state is the depth of brackets, and the open quote."""
+    position, (depth, quote), end, _ = mark or Mark(0, (0, ""), 0, 0)
+    while position < len(text):
+        c, width = text[position], 1
+        rest = len(text) - position
+        if c in "'\"" and quote != c and rest < 3 and text.endswith(c * rest):
+            break  # one quote or three
+        if quote:
+            if c == "\\" and rest == 1:
+                break
+            if c == "\\":
+                width = 2
+            elif text.startswith(quote, position):
+                width, quote = len(quote), ""
+        elif c in "'\"":
+            quote = c * 3 if text.startswith(c * 3, position) else c
+            width = len(quote)
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth = max(0, depth - 1)
+        elif c == ";" or (c == "\n" and not depth):
+            end = position + 1
+        position += width
+    return Mark(position, (depth, quote), end, end)
 
 
-class _Values(Scanner):
-    def scan(self, text: str, mark: Mark | None = None) -> Mark:
-        # The state of each open bracket: "{" before a key, ":" before a member's value, "[" in an array.
-        position, state, end, _ = mark or Mark(0, (), 0, 0)
-        stack = list(state)
+def _scan_values(text: str, mark: Mark | None = None) -> Mark:
+    """Scan for the ends of JSON values; the state is the stack of open brackets."""
+    # The state of each open bracket: "{" before a key, ":" before a member's value, "[" in an array.
+    position, state, end, _ = mark or Mark(0, (), 0, 0)
+    stack = list(state)
 
-        def closed(after: int) -> int:
-            if stack and stack[-1] == ":":
-                stack[-1] = "{"
-            return after
+    def closed(after: int) -> int:
+        if stack and stack[-1] == ":":
+            stack[-1] = "{"
+        return after
 
-        while position < len(text):
-            c = text[position]
-            stop = position + 1
-            if c == '"':
-                string = _STRING.match(text, position)
-                if string is None:
-                    break
-                stop = string.end()
-                if stack and stack[-1] == "{":
-                    stack[-1] = ":"
-                else:
-                    end = closed(stop)
-            elif c in "{[":
-                stack.append(c)
-            elif c in "}]":
-                if stack:
-                    stack.pop()
+    while position < len(text):
+        c = text[position]
+        stop = position + 1
+        if c == '"':
+            string = _STRING.match(text, position)
+            if string is None:
+                break
+            stop = string.end()
+            if stack and stack[-1] == "{":
+                stack[-1] = ":"
+            else:
                 end = closed(stop)
-            elif c.isalnum() or c == "-":
-                while stop < len(text) and (text[stop].isalnum() or _NUMBER.match(text[stop])):
-                    stop += 1
-                if stop == len(text):  # a number may go on
-                    word = text[position:] in ("true", "false", "null")
-                    return Mark(position, tuple(stack), end, stop if word else end)
-                end = closed(stop)
-            position = stop
-        return Mark(position, tuple(stack), end, end)
-
-
-_CLAUSES, _STATEMENTS, _VALUES = _Clauses(), _Statements(), _Values()
+        elif c in "{[":
+            stack.append(c)
+        elif c in "}]":
+            if stack:
+                stack.pop()
+            end = closed(stop)
+        elif c.isalnum() or c == "-":
+            while stop < len(text) and (text[stop].isalnum() or _NUMBER.match(text[stop])):
+                stop += 1
+            if stop == len(text):  # a number may go on
+                word = text[position:] in ("true", "false", "null")
+                return Mark(position, tuple(stack), end, stop if word else end)
+            end = closed(stop)
+        position = stop
+    return Mark(position, tuple(stack), end, end)
 
 
 def every_clause(text: str) -> int:
@@ -174,7 +162,7 @@ def every_clause(text: str) -> int:
     >>> [tt.inference.smc.every_clause(text) for text in ("One", "One,", "One, two; ", "One, two; three.")]
     [0, 0, 9, 9]
     """
-    return _CLAUSES(text)
+    return _scan_clauses(text).end
 
 
 def every_statement(text: str) -> int:
@@ -188,7 +176,7 @@ def every_statement(text: str) -> int:
     >>> tt.inference.smc.every_statement("x = 1; y = [1,\\n2]\\n")
     18
     """
-    return _STATEMENTS(text)
+    return _scan_statements(text).end
 
 
 def every_json_value(text: str) -> int:
@@ -200,14 +188,15 @@ def every_json_value(text: str) -> int:
     >>> [tt.inference.smc.every_json_value(text) for text in ('{"a"', '{"a": 1', '{"a": 1, ', '{"a": 1, "b": [true, ')]
     [0, 0, 7, 19]
     """
-    return _VALUES(text)
+    return _scan_values(text).end
 
 
 SCANNERS: dict[object, Scanner] = {
-    every_clause: _CLAUSES,
-    every_statement: _STATEMENTS,
-    every_json_value: _VALUES,
+    every_clause: _scan_clauses,
+    every_statement: _scan_statements,
+    every_json_value: _scan_values,
 }
+"""The scanners of boundaries; each goes on from where it stopped when the text has grown."""
 
 
 class Texts:
@@ -242,8 +231,8 @@ class Texts:
 
     def cut(self, token_ids: tuple[int, ...], boundary: Boundary) -> int:
         """Return the number of characters up to the last boundary, scanning only what the last token added if possible."""
-        scanner = SCANNERS.get(boundary) if isinstance(boundary, FunctionType) else boundary
-        if not isinstance(scanner, Scanner):
+        scanner = SCANNERS.get(boundary) if isinstance(boundary, FunctionType) else None
+        if scanner is None:
             return boundary(self(token_ids))
         if len(self._marks) >= CACHE_SIZE:
             self._marks.clear()
@@ -252,5 +241,5 @@ class Texts:
             text, before = self(token_ids), self._marks.get((scanner, token_ids[:-1]))
             if before is not None and not text.startswith(self(token_ids[:-1])[: before.position]):
                 before = None  # a character was incomplete
-            self._marks[key] = scanner.scan(text, before)
+            self._marks[key] = scanner(text, before)
         return self._marks[key].end
