@@ -31,6 +31,7 @@ from .rows import (
     check_horizon,
     check_words,
     checked_tokens,
+    no_hmm,
     single_bit,
     unpack_bits,
 )
@@ -50,6 +51,7 @@ class GCDQuery(RowQuery):
     """
 
     _rows: list[Row]  # never written to: copies share it
+    lookahead, log_lookahead = no_hmm, no_hmm
 
     def __init__(self, automaton: Automaton, horizon: int | None, masks: Masks | None = None) -> None:
         check_horizon(horizon, "GCDQuery")

@@ -33,7 +33,7 @@ from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
 from .backward import size_of
 from .row_query import MessageQuery, Messages
-from .rows import check_horizon
+from .rows import check_horizon, no_hmm
 
 
 class DenseRows(NamedTuple):
@@ -124,6 +124,8 @@ class DenseQuery(MessageQuery):
 
     Differentiable in the chain's parameters.
     """
+
+    lookahead, log_lookahead = no_hmm, no_hmm
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
         check_horizon(horizon, "NextToken")

@@ -30,7 +30,6 @@ from .rows import (
     checked_rollback,
     checked_tokens,
     conditionals,
-    no_hmm,
     pack_bits,
     row_indices,
     shortfall_of,
@@ -48,7 +47,6 @@ class RowQuery(Copied):
     semiring: Semiring[Any]
     has_lookahead = False
     fork, validate, forced = copy, validate, forced
-    lookahead, log_lookahead = no_hmm, no_hmm
 
     def __repr__(self) -> str:
         horizon = "no horizon" if self.horizon is None else f"a horizon of {self.horizon} tokens"

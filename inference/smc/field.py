@@ -183,7 +183,7 @@ def field_of(listed: Listed, read: Any, path: str, level: float) -> Field:
     seen = set(of[:count].tolist())
     alone = [v for v in range(len(values)) if v not in seen and len(first[drawn == v].unique()) == 1]
     unseen = float(sum(shares[of == v].sum() for v in alone))
-    groups = variance(torch.zeros_like(weight), weight, others.lineage_or_own).groups
+    groups = spread(torch.zeros_like(weight), weight, others.lineage_or_own).groups
     none = interval_of_share(0.0, Spread(0.0, groups), level)  # among the texts drawn
     absent = replace(none, high=none.high * float(weight.sum()))
     return Field(path, tuple(entries), unseen, False, absent)
