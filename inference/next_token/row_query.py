@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ...errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, VocabularyMismatch
+from ...errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
 from ..arguments import each_whole, whole
 from ..semirings.base import Semiring
 from .ahead import forced, validate
@@ -27,7 +27,6 @@ from .rows import (
     Shortfall,
     buffer_of,
     check_words,
-    checked_rollback,
     checked_tokens,
     conditionals,
     pack_bits,
@@ -90,7 +89,12 @@ class RowQuery(Copied):
         self._keep(row_indices(indices, self._size()))
 
     def rollback(self, n: int) -> None:
-        if n := checked_rollback(n, self._appended()):
+        n, length = whole(n, "rollback: n", 0), self._appended()
+        if n > length:
+            raise ShapeError(
+                f"rollback: {n} tokens cannot be taken back, {length} were appended since the start"
+            )
+        if n:
             self._back(n)
 
     # ------------------------------------------------------------ answers

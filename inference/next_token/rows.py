@@ -123,14 +123,6 @@ def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> 
     return index.long() if lowest >= 0 else torch.where(index < 0, index + rows, index).long()
 
 
-def checked_rollback(n: int, length: int) -> int:
-    """Return ``n``; raise :class:`ShapeError` if fewer than ``n`` tokens were appended since the start."""
-    n = whole(n, "rollback: n", 0)
-    if n > length:
-        raise ShapeError(f"rollback: {n} tokens cannot be taken back, {length} were appended since the start")
-    return n
-
-
 def conditionals(
     m: Float[Tensor, "batch vocab"], remaining: Int[Tensor, " batch"], semiring: Semiring[Any]
 ) -> Float[Tensor, "batch vocab"]:

@@ -71,11 +71,11 @@ class Kernel:
         place, _ = draw_tokens(self._cuts(particles.length).exp(), generator)
         proposed = self.extend(particles, place, limit, generator)
         chance = torch.rand(len(place), dtype=torch.float64, generator=generator).log()
-        accepted = chance < self.log_acceptance(particles, proposed, place, limit)
+        accepted = chance < self.log_acceptance(particles, proposed, place)
         return particles.where(accepted, proposed), accepted
 
     def log_acceptance(
-        self, particles: Particles, proposed: Particles, place: Int[Tensor, " particles"], limit: int
+        self, particles: Particles, proposed: Particles, place: Int[Tensor, " particles"]
     ) -> Float[Tensor, " particles"]:
         """Return the log of the acceptance ratio (may be positive); −∞ for proposed sequences of weight zero."""
         dead = proposed.log_value(place).isneginf()

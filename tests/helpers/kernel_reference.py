@@ -79,7 +79,7 @@ def transition_matrix(kernel, found):
             for place in range(length):
                 if x[:place] == y[:place]:
                     at = torch.tensor([place])
-                    chance = min(0.0, float(kernel.log_acceptance(path, other, at, N)))
+                    chance = min(0.0, float(kernel.log_acceptance(path, other, at)))
                     matrix[a, b] += cuts[place] * math.exp(sum(log_q[place:]) + chance)
         matrix[a, a] += 1 - matrix[a].sum()
     return matrix
