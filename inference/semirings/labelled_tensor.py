@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ...layers.functorch_utils import finite, transformed
-
-Labels = Sequence[int]
+from ...layers.semiring import Labels as Labels
 
 
 def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
