@@ -6,26 +6,25 @@ this variable is Bᵀ times the derivative at the variable's input layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from ...circuits.circuit import Circuit
-from ...errors import CircuitError
-from ...layers import Continuous, InputLayer, Operator, Product, Sum
+from ...layers import InputLayer, Operator, Product, Sum
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import adjoint, apply_many, contract, outer, ungroup
+from .contract import apply_many, contract, outer, ungroup
 from .filter import checkpointed
 from .folding import FoldedCircuit, Group, Plan, Slot, folded
-from .inputs import input_values, join, same_batch
+from .inputs import apart, input_values, join, open_values, same_batch
 
 SR = Semiring[Any]
 FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes
 
 
-class Values(Mapping[int, Any]):
+class Values:
     """A value for each node, (*unit_dims, batch), stored by groups: (fold, *unit_dims, batch)."""
 
     def __init__(self, semiring: SR, plan: Plan) -> None:
@@ -34,6 +33,7 @@ class Values(Mapping[int, Any]):
         self._entries: dict[int, list[Any]] = {}
 
     def __getitem__(self, node: int) -> Any:
+        """Return the value of a node, (*unit_dims, batch)."""
         return self.semiring.merge(self.entry(*self.plan.place[node]), 0, 2)
 
     def entry(self, group: int, i: int) -> Any:
@@ -42,17 +42,8 @@ class Values(Mapping[int, Any]):
         if size == 1:
             return self.groups[group]
         if group not in self._entries:
-            x = self.groups[group]
-            last = semiring.ndim(x) - 1
-            cut = semiring.chunk(semiring.permute(x, [*range(1, last + 1), 0]), size)
-            self._entries[group] = [semiring.permute(part, [last, *range(last)]) for part in cut]
+            self._entries[group] = apart(semiring, self.groups[group])
         return self._entries[group][i]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.plan.place)
-
-    def __len__(self) -> int:
-        return len(self.plan.place)
 
     def at(self, slot: Slot) -> Any:
         """Return the values of the children in a slot, (fold, *unit_dims, batch)."""
@@ -167,28 +158,21 @@ def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
     return out
 
 
-def open_inputs(
-    circuit: Circuit, semiring: SR, evidence: Evidence, variable: int
-) -> list[tuple[InputLayer, Any]]:
-    """Return the root as a function of one variable, ignoring evidence on it, with an input layer of the variable.
+def open_variables(
+    circuit: Circuit, semiring: SR, evidence: Evidence, asked: Collection[int]
+) -> dict[int, Any]:
+    """Return the root as a function of each of some discrete variables without its own evidence, (vocab, batch).
 
-    The function is (vocab, batch); for a continuous variable there is one of (units, batch) for each of its layers.
+    Evidence on all other variables counts: these functions are the root's derivatives by the values of a variable.
     """
-    values = upward(circuit, semiring, evidence.without(variable))
-    derivatives = downward(circuit, semiring, values)
-    known, terms = folded(circuit), []
-    for group, layers, variables in zip(known.plan.groups, known.layers, known.variables, strict=True):
-        for node, layer, v in zip(group.nodes, layers, variables, strict=True):
-            if isinstance(layer, InputLayer) and v == variable:
-                terms.append((layer, adjoint(semiring, layer, derivatives[node])))
-    if not terms:
-        raise CircuitError(f"variable {variable} is not in the circuit; it has {list(circuit.variables)}")
-    if isinstance(terms[0][0], Continuous):
-        return terms
-    return [(terms[0][0], fold(semiring.add, same_batch(semiring, [x for _, x in terms])))]
-
-
-def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
-    """Return the root as a function of one discrete variable, ignoring evidence on it: (vocab, batch)."""
-    ((_, table),) = open_inputs(circuit, semiring, evidence, variable)
-    return table
+    derivatives = downward(circuit, semiring, upward(circuit, semiring, evidence))
+    known, terms = folded(circuit), dict[int, list[Any]]()
+    for layers, variables, x in zip(known.layers, known.variables, derivatives.groups, strict=True):
+        entries = [i for i, v in enumerate(variables) if v in asked and isinstance(layers[i], InputLayer)]
+        if entries:
+            if len(entries) < len(layers):
+                x = semiring.gather(x, torch.tensor(entries, device=semiring.device(x)), 0)
+            tables = open_values(semiring, [layers[i] for i in entries], x)
+            for i, table in zip(entries, apart(semiring, tables), strict=True):
+                terms.setdefault(variables[i], []).append(semiring.merge(table, 0, 2))
+    return {v: fold(semiring.add, same_batch(semiring, terms[v])) for v in asked}
