@@ -22,15 +22,14 @@ from ..errors import CircuitError
 from ..layers import InputLayer, Sum
 from ..layers.operator import TensorMap
 from .checks import check_decomposable, check_smooth
-from .display import DisplayMixin
 from .graph import Graph, Layer, check_variables
 from .io.draw import Node, Picture, ranges
 from .io.file_format import Writer, write
-from .io.summary import SummaryTable
+from .io.summary import Described, SummaryTable
 from .product import multiply_nodes
 
 
-class Circuit(Graph, DisplayMixin):
+class Circuit(Graph, Described):
     """A directed acyclic graph of layers, as a model: ``input``, ``product`` and ``sum`` add nodes, the last one is the root.
 
     Examples

@@ -12,7 +12,6 @@ from matplotlib.patches import Circle, FancyArrowPatch
 
 import tractile as tt
 from tractile.circuits.io import draw as drawing
-from tractile.circuits.io import summary as tables
 from tractile.errors import CircuitError, TractileError
 from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Sum
 
@@ -98,7 +97,7 @@ def test_notebooks_show_tables():
         header, rows, _ = model.table()
         assert {len(row) for row in rows} == {len(header)}
         page = (
-            ElementTree.fromstring(f"<div>{tables.to_html(model)}</div>") if not shutil.which("dot") else None
+            ElementTree.fromstring(f"<div>{model._repr_html_()}</div>") if not shutil.which("dot") else None
         )
         assert page is None or len(page.findall(".//tr")) == len(rows) + 1
         assert "<table>" in model._repr_html_()
