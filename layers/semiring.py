@@ -61,10 +61,11 @@ class Semiring(ABC, Generic[Value]):
         return self.log(x).argmax(axis)
 
     def along(self, matrix: Tensor, x: Value, axis: int) -> Value:
-        """Multiply x by a matrix of weights along ``axis``."""
+        """Multiply x by a matrix of weights along ``axis``, or each entry of its first axis by one of a stack of matrices."""
         labels = list(range(self.ndim(x)))
         out = [len(labels) if i == axis else i for i in labels]
-        return self.einsum(self.lift(matrix), [len(labels), axis], x, labels, out)
+        stack = [0] if matrix.ndim == 3 else []
+        return self.einsum(self.lift(matrix), [*stack, len(labels), axis], x, labels, out)
 
     @abstractmethod
     def einsum(self, a: Value, a_labels: Labels, b: Value, b_labels: Labels, out: Labels) -> Value:

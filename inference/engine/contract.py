@@ -105,8 +105,7 @@ def apply_many(
         weight = torch.stack([op.weight for op in stacked])
         for axis, count in enumerate(regroup(tuple(dims), first.col_dims) or ()):
             x = semiring.merge(x, axis + 1, count) if count > 1 else x
-        labels = [0, 2, 1] if transposed else [0, 1, 2]
-        return semiring.einsum(semiring.lift(weight), labels, x, [0, 2, 3], [0, 1, 3])
+        return semiring.along(weight.mT if transposed else weight, x, 1)
     if fold == 1:
         y = apply(semiring, first, semiring.merge(x, 0, 2))
         return semiring.split(y, 0, (1, semiring.shape(y)[0]))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ...circuits.circuit import Circuit
-from ...layers import InputLayer, Operator, Product, Sum
+from ...layers import InputLayer, Product, Sum
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import apply_many, contract, outer, ungroup
@@ -87,7 +87,7 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
         return input_values(semiring, layers, known.variables[g], evidence)
     below = [values.at(slot) for slot in group.slots]
     if isinstance(layers[0], Sum):
-        pairs = zip(_operators(layers), below, strict=True)
+        pairs = zip(known.operators[g], below, strict=True)
         return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
     if group.by_unit:
         return fold(semiring.mul, below)
@@ -105,8 +105,8 @@ def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
     pieces[-1].append(((0,), semiring.split(top, 0, (1, len(seeds[0])))))  # nothing is as deep as the root
     for g, group in reversed(list(enumerate(plan.groups))):
         derivatives.collect(g, pieces[g])
-        d, layers = derivatives.groups[g], known.layers[g]
-        for slot, x in zip(group.slots, _passed(semiring, layers, plan, group, d, values), strict=True):
+        d = derivatives.groups[g]
+        for slot, x in zip(group.slots, _passed(known, g, d, values), strict=True):
             begin = 0
             for child in slot.groups:
                 size = len(plan.groups[child].nodes)
@@ -119,14 +119,13 @@ def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
     return derivatives
 
 
-def _passed(
-    semiring: SR, layers: Sequence[Any], plan: Plan, group: Group, d: Any, values: Values
-) -> Iterator[Any]:
+def _passed(known: FoldedCircuit, g: int, d: Any, values: Values) -> Iterator[Any]:
     """Yield what a group with derivative ``d`` contributes to the derivatives of its children, slot by slot."""
+    semiring, layers, group = values.semiring, known.layers[g], known.plan.groups[g]
     if isinstance(layers[0], Sum):
-        for operators, slot in zip(_operators(layers), group.slots, strict=True):
+        for operators, slot in zip(known.operators[g], group.slots, strict=True):
             down = apply_many(semiring, operators, d, transposed=True)
-            dims = plan.groups[slot.groups[0]].dims
+            dims = known.plan.groups[slot.groups[0]].dims
             yield ungroup(semiring, down, dims, operators[0].col_dims, first=1)
     elif isinstance(layers[0], Product):
         below = [values.at(slot) for slot in group.slots]
@@ -138,11 +137,6 @@ def _passed(
                 continue
             labels = [out, *own[:i], *own[i + 1 :]]
             yield contract(semiring, list(zip(same_batch(semiring, [d, *others]), labels, strict=True)), mine)
-
-
-def _operators(layers: Sequence[Sum]) -> list[tuple[Operator, ...]]:
-    """Return for each slot the operator of each node."""
-    return list(zip(*(layer.operators for layer in layers), strict=True))
 
 
 def _labels(group: Group) -> tuple[list[Any], Any]:
