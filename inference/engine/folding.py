@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.checks import check_tractable
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
 from ...layers import InputLayer, Operator, Product, Sum
@@ -98,8 +98,7 @@ def folded(circuit: Circuit) -> FoldedCircuit:
             )
         return known
     if known is None or not known.fits(circuit):
-        check_smooth(circuit)
-        check_decomposable(circuit)
+        check_tractable(circuit)
         plan = _plan(_structure(circuit))
         layers: list[list[Any]] = [[circuit.layer(node) for node in group.nodes] for group in plan.groups]
         variables = [[min(circuit.scope(node), default=-1) for node in group.nodes] for group in plan.groups]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
-from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.checks import check_tractable
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
 from ...layers import InputLayer, Operator, Product, Sum
@@ -50,8 +50,7 @@ def check_deterministic(model: Model) -> None:
     if isinstance(model, Chain):
         check_unambiguous(model)
     else:
-        check_smooth(model)
-        check_decomposable(model)
+        check_tractable(model)
         SupportAnalysis(model).check()
 
 
