@@ -446,14 +446,15 @@ def test_loading_a_model_of_another_structure_changes_nothing():
 @pytest.mark.parametrize("rows", [None, ExpTransform()])
 def test_weights_of_zero_stay_zero_under_weight_decay(rows):
     hmm = tt.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
-    trainable = Trainable(hmm if rows is None else hmm.unroll(3), rows)
+    model = hmm if rows is None else hmm.unroll(3)
+    trainable = Trainable(model, rows)
     before = trainable()
     optimiser = torch.optim.Adam(trainable.parameters(), lr=0.1, weight_decay=0.1)
     for _ in range(3):
         optimiser.zero_grad()
         (-tt.log_marginal(trainable(), torch.tensor([[0, 1, 2]]))).sum().backward()
         optimiser.step()
-    for old, new in zip(before.parameters(), trainable().parameters(), strict=True):
+    for old, new in zip(model.parameters(), trainable().parameters(), strict=True):
         assert bool(new.isfinite().all())
         assert torch.equal(old == 0, new == 0)
     trainable.load(before)
