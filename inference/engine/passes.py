@@ -6,7 +6,8 @@ this variable is Bᵀ times the derivative at the variable's input layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -88,9 +89,9 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
     below = [values.at(slot) for slot in group.slots]
     if isinstance(layers[0], Sum):
         pairs = zip(known.operators[g], below, strict=True)
-        return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
+        return reduce(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
     if group.by_unit:
-        return fold(semiring.mul, below)
+        return reduce(semiring.mul, below)
     own, out = _labels(group)
     return contract(semiring, list(zip(same_batch(semiring, below), own, strict=True)), out)
 
@@ -133,7 +134,7 @@ def _passed(known: FoldedCircuit, g: int, d: Any, values: Values) -> Iterator[An
         for i, mine in enumerate(own):
             others = [x for j, x in enumerate(below) if j != i]
             if group.by_unit:
-                yield fold(semiring.mul, [d, *others])
+                yield reduce(semiring.mul, [d, *others])
                 continue
             labels = [out, *own[:i], *own[i + 1 :]]
             yield contract(semiring, list(zip(same_batch(semiring, [d, *others]), labels, strict=True)), mine)
@@ -142,14 +143,6 @@ def _passed(known: FoldedCircuit, g: int, d: Any, values: Values) -> Iterator[An
 def _labels(group: Group) -> tuple[list[Any], Any]:
     """Return the labels of a product's children and of its output, with those of fold and batch."""
     return [(FOLD, *labels, BATCH) for labels in group.labels], (FOLD, *group.out, BATCH)
-
-
-def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """Combine the values from left to right."""
-    out = values[0]
-    for value in values[1:]:
-        out = operation(out, value)
-    return out
 
 
 def open_variables(
@@ -169,4 +162,4 @@ def open_variables(
             tables = open_values(semiring, [layers[i] for i in entries], x)
             for i, table in zip(entries, apart(semiring, tables), strict=True):
                 terms.setdefault(variables[i], []).append(semiring.merge(table, 0, 2))
-    return {v: fold(semiring.add, same_batch(semiring, terms[v])) for v in asked}
+    return {v: reduce(semiring.add, same_batch(semiring, terms[v])) for v in asked}
