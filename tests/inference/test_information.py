@@ -134,7 +134,7 @@ def test_samples_where_hidden_states_differ_by_more_than_a_float_can():
     c.sum(Sum(Dense(torch.tensor([[1.0, 1e-30]]))), c.product(Hadamard(), *inputs))
     x = tt.sample(c, 3, [0, 1, 0, 1, 0, 1, 0, None])
     assert x[:, 7].tolist() == [0, 0, 0]  # three ones and four zeros: the second branch is 1e-60 as likely
-    some = torch.tensor([[0, 1] * 4, [1] * 8, [0] * 7 + [1]])
+    some = torch.tensor([[0] * 3 + [1] * 5, [1] * 8, [0] * 7 + [1]])
     expected = torch.tensor([-120.0, -30, -30], dtype=torch.float64) * np.log(10)
     torch.testing.assert_close(tt.log_marginal(c, some), expected, rtol=1e-6, atol=0)
 
