@@ -148,12 +148,13 @@ def _labels(group: Group) -> tuple[list[Any], Any]:
 def open_variables(
     circuit: Circuit, semiring: SR, evidence: Evidence, asked: Collection[int]
 ) -> dict[int, Any]:
-    """Return the root as a function of each of some discrete variables without its own evidence, (vocab, batch).
+    """Return the root as a function of each of some discrete variables, (vocab, batch), given the evidence on all others.
 
-    Evidence on all other variables counts: these functions are the root's derivatives by the values of a variable.
+    Evidence on the variable itself does not enter: it is no factor of the root's derivatives at the variable's inputs.
     """
     derivatives = downward(circuit, semiring, upward(circuit, semiring, evidence))
-    known, terms = folded(circuit), dict[int, list[Any]]()
+    known = folded(circuit)
+    terms: dict[int, list[Any]] = {v: [] for v in asked}
     for layers, variables, x in zip(known.layers, known.variables, derivatives.groups, strict=True):
         entries = [i for i, v in enumerate(variables) if v in asked and isinstance(layers[i], InputLayer)]
         if entries:
@@ -161,5 +162,5 @@ def open_variables(
                 x = semiring.gather(x, torch.tensor(entries, device=semiring.device(x)), 0)
             tables = open_values(semiring, [layers[i] for i in entries], x)
             for i, table in zip(entries, apart(semiring, tables), strict=True):
-                terms.setdefault(variables[i], []).append(semiring.merge(table, 0, 2))
-    return {v: reduce(semiring.add, same_batch(semiring, terms[v])) for v in asked}
+                terms[variables[i]].append(semiring.merge(table, 0, 2))
+    return {v: reduce(semiring.add, same_batch(semiring, found)) for v, found in terms.items()}

@@ -82,7 +82,6 @@ def _joint(
         for v, size in zip(order[:-1], sizes, strict=False):
             rows = _opened(rows, v, size)[0]
         parts = torch.arange(rows.batch, device=rows.device).split(max(1, BLOCK_ELEMENTS // sizes[-1]))
-        rows = rows.without(order[-1])
         some = (passes.open_variables(model, semiring, rows.repeat(part), order[-1:]) for part in parts)
         opened = [x for each in some for x in each.values()]
         tables = [semiring.log(x).T.expand(len(part), -1) for x, part in zip(opened, parts, strict=True)]
