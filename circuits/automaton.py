@@ -291,18 +291,19 @@ class Automaton(Chain):
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
         """Return the fewest further tokens to acceptance after these tokens; ``UNREACHABLE`` if nothing can be accepted."""
-        states = set(self.start_states)
-        for token in tokens:
-            states = {after for state in states for after in self.step(state, token)}
         distances = self.distances
-        return min((int(distances[state]) for state in states), default=UNREACHABLE)
+        return min((int(distances[state]) for state in self._led_to(tokens)), default=UNREACHABLE)
 
     def accepts_tokens(self, tokens: Sequence[int]) -> bool:
         """Return whether a token sequence is accepted, without the check of ids in :meth:`accepts`."""
+        return not self._led_to(tokens).isdisjoint(self.accept_states)
+
+    def _led_to(self, tokens: Sequence[int]) -> set[int]:
+        """Return the states that these tokens lead to."""
         states = set(self.start_states)
         for token in tokens:
             states = {after for state in states for after in self.step(state, token)}
-        return not states.isdisjoint(self.accept_states)
+        return states
 
     @cached_property
     def acceptance_extends(self) -> bool:

@@ -32,15 +32,14 @@ from ..layers.input import Constant
 from ..layers.operator import Leaf, TensorMap
 from ..layers.weights import check_weights
 from .circuit import Circuit, for_each_tensor
-from .display import DisplayMixin
 from .io.draw import Picture
 from .io.file_format import VOCABULARY, Writer, register, write
-from .io.summary import SummaryTable
+from .io.summary import Described, SummaryTable
 
 Vectors = tuple[Float[Tensor, " units"], ...]
 
 
-class Chain(DisplayMixin):
+class Chain(Described):
     """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length.
 
     ``initial`` and ``final`` hold one vector for each axis of the state, ``left`` is L (states × units), ``inputs`` B (units ×

@@ -29,6 +29,12 @@ def check_decomposable(circuit: Graph) -> None:
                 )
 
 
+def check_tractable(circuit: Graph) -> None:
+    """Raise :class:`CircuitError` unless the circuit is smooth and decomposable, so that its marginals are one contraction."""
+    check_smooth(circuit)
+    check_decomposable(circuit)
+
+
 def check_structured_decomposable(circuit: Graph) -> None:
     """Raise :class:`CircuitError` at the first product that splits its scope differently from another product over that scope.
 
@@ -53,8 +59,7 @@ def check_omni_compatible(circuit: Graph) -> None:
 
     Raises it also for a circuit that is not smooth and decomposable.
     """
-    check_smooth(circuit)
-    check_decomposable(circuit)
+    check_tractable(circuit)
     mixed: set[int] = set()  # nodes below which, through products alone, is a sum of several variables
     for node in circuit.nodes():
         children = circuit.children(node)

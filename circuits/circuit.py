@@ -21,16 +21,15 @@ from torch import Tensor
 from ..errors import CircuitError
 from ..layers import InputLayer, Sum
 from ..layers.operator import TensorMap
-from .checks import check_decomposable, check_smooth
-from .display import DisplayMixin
+from .checks import check_tractable
 from .graph import Graph, Layer, check_variables
 from .io.draw import Node, Picture, ranges
 from .io.file_format import Writer, write
-from .io.summary import SummaryTable
+from .io.summary import Described, SummaryTable
 from .product import multiply_nodes
 
 
-class Circuit(Graph, DisplayMixin):
+class Circuit(Graph, Described):
     """A directed acyclic graph of layers, as a model: ``input``, ``product`` and ``sum`` add nodes, the last one is the root.
 
     Examples
@@ -133,8 +132,7 @@ class Circuit(Graph, DisplayMixin):
         """Multiply two circuits: x ↦ a(x)·b(x). Raises :class:`CircuitError` unless compatible (:func:`~tractile.multiply`)."""
         check_circuit(other, "multiply")
         for circuit in (self, other):
-            check_smooth(circuit)
-            check_decomposable(circuit)
+            check_tractable(circuit)
         out = Circuit()
         left, right = (
             c.map_layers(lambda layer: layer) for c in (self, other)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable
 from functools import reduce
@@ -14,7 +12,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from ..argument_checks import whole
@@ -22,10 +19,9 @@ from ..errors import FormatError, ShapeError
 from ..layers import Categorical, ClassCategorical, Dense, Identity, InputLayer, Monarch, Operator
 from ..layers.functorch_utils import any_if_concrete
 from ..layers.operator import TensorMap
-from ..storage import make_directory, write_atomically
 from .chain import Chain
-from .io.ctrlg import ctrlg_parameters, is_ctrlg, read_directory
-from .io.file_format import VOCABULARY, register
+from .io.ctrlg import ctrlg_parameters, is_ctrlg
+from .io.file_format import VOCABULARY, read_files, register, write_files
 
 FORMAT = "tractile-hmm-1"
 _log = logging.getLogger(__name__)
@@ -81,10 +77,7 @@ class HMM(Chain):
                 f"HMM: initial (H,), transition (H, H) and emission (H, V) must agree, not {tuple(initial.shape)}, "
                 f"{tuple(transition.shape)} and {tuple(table.shape)}"
             )
-        _check_distribution("initial", initial)
-        for weight in transition.parameters() if isinstance(transition, Operator) else [transition]:
-            _check_distribution("transition", weight)
-        _check_distribution("emission", table)
+        _check_distributions(initial, transition, table)
         operator = transition if isinstance(transition, Operator) else Dense(transition)
         inputs: InputLayer = Categorical(table)
         if classes is not None:
@@ -133,13 +126,6 @@ class HMM(Chain):
             dims = (small, hidden // small)
             operator = Monarch([rows(*dims, dims[1]), rows(*dims, dims[0])])
         return cls(rows(hidden), operator, rows(hidden, vocab_size))
-
-    def _check_distributions(self, rounded: torch.dtype) -> None:
-        """Check each row, which may miss one by the rounding of its own precision or of ``rounded``."""
-        _check_distribution("initial", self.initial_probs, rounded)
-        for weight in self.transition.parameters():
-            _check_distribution("transition", weight, rounded)
-        _check_distribution("emission", self.inputs.parameters()[0], rounded)
 
     @property
     def hidden(self) -> int:
@@ -190,7 +176,7 @@ class HMM(Chain):
         out = super().map(fn)
         out.final = (torch.ones_like(out.initial_probs),)
         out._rounded = max(self._rounded or self.initial_probs.dtype, out.initial_probs.dtype, key=_eps)
-        out._check_distributions(out._rounded)
+        _check_distributions(out.initial_probs, out.transition, out.inputs.parameters()[0], out._rounded)
         return out
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
@@ -227,34 +213,21 @@ class HMM(Chain):
         >>> tt.log_marginal(again, torch.tensor([[1, 1]])).exp(), tt.log_marginal(hmm, torch.tensor([[1, 1]])).exp()
         (tensor([0.3515], dtype=torch.float64), tensor([0.3515], dtype=torch.float64))
         """
-        path = make_directory(directory)
         tensors = {"initial": self.initial_probs, "emission": self.inputs.parameters()[0]}
         tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
-        fixed: dict[str, Tensor] = {}
+        tensors = {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()}
         if isinstance(self.inputs, ClassCategorical):
-            fixed = {"class_of": self.inputs.class_of, "share": self.inputs.share.cpu()}
-        monarch = isinstance(self.transition, Monarch)
-        config: dict[str, Any] = {
-            "format": FORMAT,
-            "hidden": self.hidden,
-            "vocab_size": self.vocab_size,
-            "transition": "monarch" if monarch else "dense",
-        }
+            tensors |= {"class_of": self.inputs.class_of, "share": self.inputs.share.cpu()}
+        config: dict[str, Any] = {"format": FORMAT, "hidden": self.hidden, "vocab_size": self.vocab_size}
         if isinstance(self.transition, Monarch):
-            config["axes"] = list(self.transition.axes)
-        elif not isinstance(self.transition, Dense):
+            config |= {"transition": "monarch", "axes": list(self.transition.axes)}
+        elif isinstance(self.transition, Dense):
+            config["transition"] = "dense"
+        else:
             raise FormatError(
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
-        data = save_tensors(
-            {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()} | fixed
-        )
-        config |= {
-            VOCABULARY: self.vocabulary_fingerprint,
-            "tensors_sha256": hashlib.sha256(data).hexdigest(),
-        }
-        write_atomically(path / "model.safetensors", data)
-        write_atomically(path / "config.json", (json.dumps(config, indent=1) + "\n").encode())
+        write_files(directory, config | {VOCABULARY: self.vocabulary_fingerprint}, tensors, indent=1)
 
     def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
         """Upload to a repository of the Hugging Face Hub, created if needed; return the URL of the commit.
@@ -285,7 +258,7 @@ class HMM(Chain):
             from .io.huggingface import download
 
             path = download(directory, **options)
-        config, tensors = read_directory(path)
+        config, tensors = read_files(path)
         hmm = cls._from_tensors(path, config, tensors, dtype).for_vocabulary(config.get(VOCABULARY))
         if hmm.vocabulary_fingerprint is None and path not in _warned:
             _warned.add(path)
@@ -354,6 +327,16 @@ def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
         return weight
     weight = weight.to(dtype)
     return weight / weight.sum(-1, keepdim=True)
+
+
+def _check_distributions(
+    initial: Tensor, transition: Tensor | Operator, table: Tensor, rounded: torch.dtype = torch.float64
+) -> None:
+    """Check each row, which may miss one by the rounding of its own precision or of ``rounded``."""
+    _check_distribution("initial", initial, rounded)
+    for weight in transition.parameters() if isinstance(transition, Operator) else [transition]:
+        _check_distribution("transition", weight, rounded)
+    _check_distribution("emission", table, rounded)
 
 
 def _check_distribution(what: str, weight: Tensor, rounded: torch.dtype = torch.float64) -> None:

@@ -22,7 +22,7 @@ from ..layers import InputLayer, Operator, Sum
 from ..layers.dense_tensor import DenseTensor
 from ..layers.weights import check_weights
 from .chain import Chain
-from .checks import check_decomposable, check_smooth
+from .checks import check_tractable
 from .circuit import Circuit, check_circuit
 from .graph_transforms import constant, rewrite
 
@@ -102,17 +102,13 @@ def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Seq
         raise CircuitError(f"mixture: not smooth: the circuits have variables (and values) {shown}")
     out, operators, roots = Circuit(), list[Operator](), list[int]()
     for weight, circuit in zip(weights, circuits, strict=True):
-        operators.append(DenseTensor(weight.view(1, *_root_dims(circuit, "mixture")), 1))
+        dims = circuit.unit_dims(circuit.root)
+        if set(dims) - {1}:
+            raise CircuitError(f"mixture: the root (node {circuit.root}) has units {dims}; one is needed")
+        operators.append(DenseTensor(weight.view(1, *dims), 1))
         roots.append(rewrite(circuit, lambda *_: None, out).root)
     out.sum(Sum(*operators), *roots)
     return out
-
-
-def _root_dims(circuit: Circuit, operation: str) -> tuple[int, ...]:
-    dims = circuit.unit_dims(circuit.root)
-    if set(dims) - {1}:
-        raise CircuitError(f"{operation}: the root (node {circuit.root}) has units {dims}; one is needed")
-    return dims
 
 
 def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
@@ -132,8 +128,14 @@ def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
     >>> tt.log_marginal(rest, {0: 1, 2: 1}).exp()  # ½ · 0.5² + ½ · 0.9²
     tensor([0.5300], dtype=torch.float64)
     """
+    check_circuit(circuit, "marginalise")
+    check_tractable(circuit)
     gone = frozenset(variables)
-    _check_variables(circuit, gone, "marginalise")
+    unknown = sorted(gone - circuit.scope(circuit.root))
+    if unknown:
+        raise CircuitError(
+            f"marginalise: the circuit has no variables {unknown}; it has {list(circuit.variables)}"
+        )
 
     def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
         layer = circuit.layer(node)
@@ -142,14 +144,3 @@ def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
         return None
 
     return rewrite(circuit, change)
-
-
-def _check_variables(circuit: Circuit, variables: frozenset[int], operation: str) -> None:
-    check_circuit(circuit, operation)
-    check_smooth(circuit)
-    check_decomposable(circuit)
-    unknown = sorted(variables - circuit.scope(circuit.root))
-    if unknown:
-        raise CircuitError(
-            f"{operation}: the circuit has no variables {unknown}; it has {list(circuit.variables)}"
-        )

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..argument_checks import whole_numbers
 from ..errors import ShapeError
-from .algebra import Algebra
 from .operator import AxisOperator, Delta, Factor, Label, Leaf, TensorMap
+from .semiring import Semiring
 
 
 class Identity(Leaf):
@@ -41,7 +41,7 @@ class Identity(Leaf):
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(Delta(), (row[0], col[0]))]
 
-    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+    def apply(self, semiring: Semiring[Any], x: Any, axis: int) -> Any:
         return x
 
     def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Leaf:
@@ -112,13 +112,13 @@ class Incidence(AxisOperator):
             self._transposed = out
         return self._transposed
 
-    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
-        row, col = self._on(algebra.device(x))
+    def apply(self, semiring: Semiring[Any], x: Any, axis: int) -> Any:
+        row, col = self._on(semiring.device(x))
         if row is not None and col is not None:
-            return algebra.incidence(x, self, axis)
+            return semiring.incidence(x, self, axis)
         if col is not None:
-            return algebra.gather(x, col, axis)
-        return x if row is None else algebra.segment_sum(x, row, self.row_dims[0], axis)
+            return semiring.gather(x, col, axis)
+        return x if row is None else semiring.segment_sum(x, row, self.row_dims[0], axis)
 
     def sparse(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the matrix as a sparse tensor, cached for each precision and device."""

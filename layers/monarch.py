@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
-from .algebra import Algebra
 from .operator import AxisOperator, TensorMap
+from .semiring import Semiring
 from .weights import check_weights
 
 
@@ -70,14 +70,14 @@ class Monarch(AxisOperator):
         out.transposed = not self.transposed
         return out
 
-    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
-        if not self.monomial and not algebra.additive:
-            labels = list(range(algebra.ndim(x)))
+    def apply(self, semiring: Semiring[Any], x: Any, axis: int) -> Any:
+        if not self.monomial and not semiring.additive:
+            labels = list(range(semiring.ndim(x)))
             out = [len(labels) if i == axis else i for i in labels]
-            return algebra.einsum(algebra.lift(self.dense()), [len(labels), axis], x, labels, out)
+            return semiring.einsum(semiring.lift(self.dense()), [len(labels), axis], x, labels, out)
         k = len(self.dims)
-        x = algebra.split(x, axis, self.dims)
-        labels = list(range(algebra.ndim(x)))
+        x = semiring.split(x, axis, self.dims)
+        labels = list(range(semiring.ndim(x)))
         new = len(labels)
         steps = list(zip(self.weights, self.axes, strict=True))
         for weight, a in steps if self.transposed else reversed(steps):
@@ -85,8 +85,8 @@ class Monarch(AxisOperator):
             current = labels[axis : axis + k]
             matrix = [*current, new] if self.transposed else [*(new if i == old else i for i in current), old]
             target = [new if i == old else i for i in labels]  # the new index takes the place of the old one
-            x = algebra.einsum(algebra.lift(weight), matrix, x, labels, target)
-        return algebra.merge(x, axis, k)
+            x = semiring.einsum(semiring.lift(weight), matrix, x, labels, target)
+        return semiring.merge(x, axis, k)
 
     def times(self, x: Float[Tensor, "size *batch"]) -> Float[Tensor, "size *batch"]:
         k, shape = len(self.dims), x.shape

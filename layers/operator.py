@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError
-from .algebra import Algebra
+from .semiring import Semiring
 from .weights import check_weights
 
 Label = int
@@ -132,9 +132,9 @@ class Leaf(Operator):
     monomial: bool = False
     direct: bool = False
 
-    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+    def apply(self, semiring: Semiring[Any], x: Any, axis: int) -> Any:
         """Compute M·x along ``axis``, which has size cols before and size rows after."""
-        return algebra.along(self.dense(), x, axis)
+        return semiring.along(self.dense(), x, axis)
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(self.dense(), (row[0], col[0]))]
@@ -169,7 +169,7 @@ class AxisOperator(Leaf):
     >>> class Swap(AxisOperator):
     ...     row_dims = col_dims = (2,)
     ...     T = property(lambda self: self)
-    ...     def apply(self, algebra, x, axis): return algebra.gather(x, torch.tensor([1, 0]), axis)
+    ...     def apply(self, semiring, x, axis): return semiring.gather(x, torch.tensor([1, 0]), axis)
     ...     def dense(self): return torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     ...     def map(self, fn): return self
     ...     def parameters(self): return []
@@ -183,7 +183,7 @@ class AxisOperator(Leaf):
     direct = True
 
     @abstractmethod
-    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+    def apply(self, semiring: Semiring[Any], x: Any, axis: int) -> Any:
         """Compute M·x along ``axis``, which has size cols before and size rows after."""
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:

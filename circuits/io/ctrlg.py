@@ -16,9 +16,6 @@ rows whose sum is within 1 % of one are divided by it, others are refused.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import pickle
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
@@ -26,8 +23,6 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from ...errors import FormatError
@@ -37,37 +32,6 @@ TOLERANCE = 0.01  # how far a row's sum may be from one
 FACTOR = "alpha_exp.weights_exp."
 
 Parameters = tuple[Float[Tensor, " hidden"], Operator, Float[Tensor, "hidden vocab"]]
-
-
-def read_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read the config and the tensors in a model's directory. Raises :class:`FormatError` if it holds no model."""
-    path = Path(directory)
-    try:
-        config = json.loads((path / "config.json").read_text())
-        if not isinstance(config, dict):
-            raise ValueError("config.json holds no object")
-        if (path / "model.safetensors").exists() or not (path / "pytorch_model.bin").exists():
-            _check_whole(path / "model.safetensors", config.get("tensors_sha256"))
-            return config, load_file(path / "model.safetensors")
-        tensors = torch.load(path / "pytorch_model.bin", map_location="cpu", weights_only=True)
-    except FormatError:
-        raise
-    except (OSError, ValueError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise FormatError(f"{path} is not a saved HMM: {error}") from error
-    if not isinstance(tensors, Mapping) or not all(isinstance(v, Tensor) for v in tensors.values()):
-        raise FormatError(f"{path}/pytorch_model.bin is not a saved HMM: it holds no dictionary of tensors")
-    return config, dict(tensors)
-
-
-def _check_whole(file: Path, checksum: str | None) -> None:
-    """Raise :class:`FormatError` if the configuration has a checksum of the tensors and the file has another one."""
-    if checksum is not None:
-        with file.open("rb") as content:
-            if hashlib.file_digest(content, "sha256").hexdigest() != checksum:
-                raise FormatError(
-                    f"{file} is damaged, or not the file that config.json was written with: its checksum is wrong; "
-                    "copy or distil it again"
-                )
 
 
 def is_ctrlg(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:

@@ -1,6 +1,6 @@
 """Pictures of circuits, chains and automata.
 
-    draw(model)       a matplotlib figure
+    model.draw()      a matplotlib figure
     to_dot(model)     Graphviz source;  to_svg(model) runs Graphviz on it, if the ``dot`` program is installed
 
 A model returns its :class:`Picture` (nodes and edges), which this module draws. A circuit has its inputs below and its root on
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CircuitError, TractileError
 
@@ -50,14 +51,23 @@ class Picture(NamedTuple):
     starts: Sequence[int] = ()
 
 
-class Drawable(Protocol):
+class Drawable(ABC):
     """A model that can be drawn."""
 
+    @abstractmethod
     def num_nodes(self) -> int:
         """Return the number of nodes of the picture."""
 
+    @abstractmethod
     def picture(self, names: Names = None) -> Picture:
-        """Return the nodes and edges; ``names[v]`` is the label of token v of an automaton."""
+        """Return the nodes and edges to draw; ``names[v]`` is the label of token v of an automaton (default: its id)."""
+
+    def draw(self, names: Names = None) -> Figure:
+        """Draw a matplotlib figure; ``names[v]`` is the label of token v of an automaton (default: its id).
+
+        Raises :class:`CircuitError` past 200 nodes.
+        """
+        return _figure(picture_of(self, names))
 
 
 def picture_of(model: Drawable, names: Names = None) -> Picture:
@@ -141,15 +151,10 @@ def to_svg(model: Drawable, names: Names = None) -> str:
     return run.stdout[run.stdout.index("<svg") :]
 
 
-def draw(model: Drawable, names: Names = None) -> Figure:
-    """Draw a model as a matplotlib figure; ``names[v]`` is the label of token v of an automaton (default: its id).
-
-    Raises :class:`CircuitError` past 200 nodes.
-    """
+def _figure(picture: Picture) -> Figure:
     import networkx as nx
     from matplotlib.figure import Figure
 
-    picture = picture_of(model, names)
     graph: nx.DiGraph = nx.DiGraph()
     graph.add_nodes_from(n.number for n in picture.nodes)
     graph.add_edges_from((s, d) for s, d, _ in picture.edges)

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
@@ -126,16 +130,51 @@ class Writer:
 
 
 def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> None:
-    """Write a model into a directory, each file atomically; ``config`` returns the structure, its values written by the writer.
+    """Write a model into a directory; ``config`` returns the structure, its values written by the writer."""
+    writer = Writer()
+    body = config(writer)
+    write_files(directory, {"format": FORMAT} | body, writer.contents)
+
+
+def write_files(
+    directory: str | Path, config: dict[str, Any], tensors: dict[str, Tensor], indent: int | None = None
+) -> None:
+    """Write a configuration and tensors into a directory, each file atomically; the configuration has a digest of the tensors.
 
     Raises :class:`StorageError` if the directory cannot be written.
     """
-    path, tensors = make_directory(directory), Writer()
-    body = config(tensors)
-    data = save_tensors(tensors.contents)
-    head = {"format": FORMAT, "tensors_sha256": hashlib.sha256(data).hexdigest()}
+    path, data = make_directory(directory), save_tensors(tensors)
+    config = config | {"tensors_sha256": hashlib.sha256(data).hexdigest()}
     write_atomically(path / "model.safetensors", data)
-    write_atomically(path / "config.json", json.dumps(head | body).encode())
+    write_atomically(path / "config.json", (json.dumps(config, indent=indent) + "\n").encode())
+
+
+def read_files(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read the configuration and the tensors in a directory; without ``model.safetensors``, those of ``pytorch_model.bin``.
+
+    Raises :class:`FormatError` if they are not there, or damaged: not the tensors of which the configuration has the digest.
+    """
+    path = Path(directory)
+    file, older = path / "model.safetensors", path / "pytorch_model.bin"
+    try:
+        config = json.loads((path / "config.json").read_bytes())
+        if not isinstance(config, dict):
+            raise ValueError("config.json holds no object")
+        if not file.exists() and older.exists():
+            tensors = torch.load(older, map_location="cpu", weights_only=True)
+            if not isinstance(tensors, dict) or not all(isinstance(t, Tensor) for t in tensors.values()):
+                raise ValueError("pytorch_model.bin holds no dictionary of tensors")
+            return config, dict(tensors)
+        digest = config.get("tensors_sha256")
+        with file.open("rb") as content:
+            if digest is not None and hashlib.file_digest(content, "sha256").hexdigest() != digest:
+                raise FormatError(
+                    f"{file} is damaged, or not the file that config.json was written with: its checksum is wrong; "
+                    "copy or distil it again"
+                )
+        return config, load_file(file)
+    except (OSError, ValueError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise FormatError(f"{path} is not a saved model: {error}") from error
 
 
 def read(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from ...errors import FormatError, TractileError
@@ -18,7 +14,7 @@ from ..chain import Chain
 from ..circuit import Circuit
 from ..hmm import FORMAT as HMM_FORMAT
 from ..hmm import HMM
-from .file_format import FORMAT, VOCABULARY, read, register
+from .file_format import FORMAT, VOCABULARY, read, read_files, register
 
 __all__ = ["load", "register", "save"]
 
@@ -59,20 +55,13 @@ def load(directory: str | Path) -> Circuit | Chain:
     (Automaton(states=(2,), units=(3,), vocab_size=2), True)
     """
     path = Path(directory)
-    try:
-        config, data = (
-            json.loads((path / "config.json").read_bytes()),
-            (path / "model.safetensors").read_bytes(),
+    config, tensors = read_files(path)
+    if config.get("format") == HMM_FORMAT:
+        return HMM.from_pretrained(path)
+    if config.get("format") != FORMAT or "tensors_sha256" not in config:
+        raise FormatError(
+            f"{path}/config.json: expected format {FORMAT!r} with a checksum, found {config.get('format')!r}"
         )
-        tensors = load_tensors(data)
-        if config["format"] == HMM_FORMAT:
-            return HMM.from_pretrained(path)
-    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
-        raise FormatError(f"{path} is not a saved circuit: {error!r}") from error
-    if config["format"] != FORMAT:
-        raise FormatError(f"{path}/config.json: expected format {FORMAT!r}, found {config['format']!r}")
-    if config.get("tensors_sha256") != hashlib.sha256(data).hexdigest():
-        raise FormatError(f"{path}: model.safetensors is not the one that config.json was written with")
     for name, tensor in tensors.items():
         if bool(tensor.isnan().any()):
             raise FormatError(

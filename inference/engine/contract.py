@@ -27,7 +27,7 @@ from ...layers.inner import regroup
 from ...layers.input import InputLayer
 from ...layers.operator import AxisOperator, Delta, Factor, Leaf, Operator
 from ..semirings.base import Semiring
-from .contraction_path import Labels, plan
+from .contraction_path import Labels, best_path
 
 
 def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], out: Labels) -> Any:
@@ -35,7 +35,7 @@ def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], ou
     operands, out = _unify(operands, out)
     terms = tuple((labels, _shape(semiring, x), isinstance(x, AxisOperator)) for x, labels in operands)
     live = list(operands)
-    for positions in plan(terms, out):
+    for positions in best_path(terms, out):
         group = [live.pop(i) for i in sorted(positions, reverse=True)]
         kept = {*out, *(label for _, labels in live for label in labels)}
         x, labels = group[0]
@@ -105,8 +105,7 @@ def apply_many(
         weight = torch.stack([op.weight for op in stacked])
         for axis, count in enumerate(regroup(tuple(dims), first.col_dims) or ()):
             x = semiring.merge(x, axis + 1, count) if count > 1 else x
-        labels = [0, 2, 1] if transposed else [0, 1, 2]
-        return semiring.einsum(semiring.lift(weight), labels, x, [0, 2, 3], [0, 1, 3])
+        return semiring.along(weight.mT if transposed else weight, x, 1)
     if fold == 1:
         y = apply(semiring, first, semiring.merge(x, 0, 2))
         return semiring.split(y, 0, (1, semiring.shape(y)[0]))
@@ -267,10 +266,13 @@ def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:
 
 def outer(semiring: Semiring[Any], vectors: Sequence[Tensor], batch: int) -> Any:
     """Compute v_1 ⊗ … ⊗ v_k, repeated over a batch: (*dims, batch), with a scale for each row."""
-    first, *others = (
-        v.view([-1 if i == axis else 1 for i in range(len(vectors) + 1)]) for axis, v in enumerate(vectors)
-    )
+    first, *others = on_axes(vectors, len(vectors) + 1)
     x = semiring.lift(first if batch == 1 else first.expand(*first.shape[:-1], batch), batched=True)
     for vector in others:
         x = semiring.mul(x, semiring.lift(vector))
     return x
+
+
+def on_axes(vectors: Sequence[Tensor], ndim: int) -> list[Tensor]:
+    """Return vectors as tensors of ``ndim`` axes, each along an axis of its own, that broadcast to their outer product."""
+    return [v.view([-1 if i == axis else 1 for i in range(ndim)]) for axis, v in enumerate(vectors)]

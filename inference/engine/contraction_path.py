@@ -1,6 +1,6 @@
 """Contraction paths, by a cost that takes the structure of operators into account.
 
-A plan depends only on labels, sizes and which operands are structured, and is cached. A dense pair costs the product of
+A path depends only on labels, sizes and which operands are structured, and is cached. A dense pair costs the product of
 its label sizes. A structured operator applied along an axis costs the elements it reads and writes; contracted in any
 other way it must be made dense, which the cost makes a last resort.
 """
@@ -22,17 +22,17 @@ SEARCH_LIMIT = (
 WRITTEN_OUT = 1e3  # the factor on the cost of a step that makes a structured operator dense
 
 
-def plan(terms: tuple[Term, ...], out: Labels) -> Path:
+def best_path(terms: tuple[Term, ...], out: Labels) -> Path:
     """Return the positions to contract pairwise, each result appended last."""
     if len(terms) <= 2:
         return () if len(terms) == 1 else ((0, 1),)
     if torch.compiler.is_compiling():  # does not see caches
-        return _plan.__wrapped__(terms, out)
-    return _plan(terms, out)
+        return _best_path.__wrapped__(terms, out)
+    return _best_path(terms, out)
 
 
 @lru_cache(maxsize=4096)
-def _plan(terms: tuple[Term, ...], out: Labels) -> Path:
+def _best_path(terms: tuple[Term, ...], out: Labels) -> Path:
     """Return the best path, by branch and bound; operands without a common label are paired only if no two have one."""
     sizes = {label: size for labels, dims, _ in terms for label, size in zip(labels, dims, strict=True)}
     best: tuple[float, Path] = (inf, ())

@@ -7,14 +7,15 @@ children; it depends only on the structure of a circuit and the shapes of its la
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.checks import check_tractable
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
 from ...layers import InputLayer, Operator, Product, Sum
@@ -62,14 +63,19 @@ class Plan:
 
 @dataclass(frozen=True)
 class FoldedCircuit:
-    """A circuit by groups: its plan, and for each group the layers and, for inputs, their variables (−1: none)."""
+    """A circuit by groups: its plan, and for each group the layers and, for inputs, their variables (−1: none).
+
+    ``operators``: for each group of sums, slot by slot, the operator of each node.
+    """
 
     plan: Plan
     layers: list[list[Any]]
+    operators: list[list[tuple[Operator, ...]]]
     variables: list[list[int]]
     vocab_sizes: dict[int, int]
     root: int
     device: torch.device  # where its parameters are
+    narrow: bool  # whether some of them have 16 bits
     num_layers: int  # of the circuit when it was planned
 
     def fits(self, circuit: Circuit) -> bool:
@@ -92,17 +98,32 @@ def folded(circuit: Circuit) -> FoldedCircuit:
             )
         return known
     if known is None or not known.fits(circuit):
-        check_smooth(circuit)
-        check_decomposable(circuit)
+        check_tractable(circuit)
         plan = _plan(_structure(circuit))
         layers: list[list[Any]] = [[circuit.layer(node) for node in group.nodes] for group in plan.groups]
         variables = [[min(circuit.scope(node), default=-1) for node in group.nodes] for group in plan.groups]
-        sizes = circuit.vocab_sizes()
+        parameters = circuit.parameters()
         known = FoldedCircuit(
-            plan, layers, variables, sizes, circuit.root, circuit.device, circuit.num_layers
+            plan,
+            layers,
+            [
+                list(zip(*(n.operators for n in g), strict=True)) if isinstance(g[0], Sum) else []
+                for g in layers
+            ],
+            variables,
+            circuit.vocab_sizes(),
+            circuit.root,
+            parameters[0].device if parameters else torch.device("cpu"),
+            has_narrow(parameters),
+            circuit.num_layers,
         )
         circuit.kept["folded"] = known
     return known
+
+
+def has_narrow(parameters: Sequence[Tensor]) -> bool:
+    """Return whether some of the parameters are floats of 16 bits or less."""
+    return any(t.dtype.itemsize < 4 and t.is_floating_point() for t in parameters)
 
 
 def _structure(circuit: Circuit) -> tuple[tuple[int, Key, Dims, tuple[int, ...]], ...]:

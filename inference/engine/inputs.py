@@ -29,37 +29,43 @@ def input_values(
         kind = "tokens" if v in evidence.tokens else "weights" if v in evidence.weights else "total"
         kind = "none" if v < 0 else kind  # a layer over no variable
         kinds.setdefault(kind, []).append(i)
-    parts = []
-    for kind, rows in kinds.items():
-        some: list[Any] = [layers[i] for i in rows]
-        over = [variables[i] for i in rows]
-        tied = all(layer is some[0] for layer in some)
-        tokens = torch.stack([evidence.tokens[v] for v in over]) if kind == "tokens" else None
-        gaps = tokens is not None and any_if_concrete(tokens < 0)
-        if kind == "none":
-            token = torch.zeros(1, dtype=torch.long, device=evidence.device)
-            parts.append(_repeated(semiring, observe(semiring, some[0], None, token), len(rows)))
-        elif not (tied or (some[0].stacks and not gaps)):
-            each = [
-                input_values(semiring, [layer], [v], evidence) for layer, v in zip(some, over, strict=True)
-            ]
-            parts.append(join(semiring, each))
-        elif tokens is not None:
-            parts.append(
-                _tied_tokens(semiring, some, tokens, gaps) if tied else _tokens(semiring, some, tokens)
-            )
-        elif kind == "weights":
-            weights = torch.stack([evidence.weights[v] for v in over], 1)
-            parts.append((_tied_weights if tied else _weights)(semiring, some, weights))
-        elif tied:
-            parts.append(_repeated(semiring, total(semiring, some[0], evidence.device), len(rows)))
-        else:
-            parts.append(_totals(semiring, some))
+    parts = [
+        _of_kind(semiring, kind, [layers[i] for i in rows], [variables[i] for i in rows], evidence)
+        for kind, rows in kinds.items()
+    ]
     if len(parts) == 1:
         return parts[0]
     x = join(semiring, same_batch(semiring, parts))
     position = torch.tensor([i for rows in kinds.values() for i in rows]).argsort()
     return semiring.gather(x, position.to(semiring.device(x)), 0)
+
+
+def _of_kind(
+    semiring: SR, kind: str, layers: Sequence[Any], variables: Sequence[int], evidence: Evidence
+) -> Any:
+    """Compute the values of layers whose variables have one kind of evidence."""
+    first, fold = layers[0], len(layers)
+    tied = all(layer is first for layer in layers)
+    if kind == "none":
+        token = torch.zeros(1, dtype=torch.long, device=evidence.device)
+        return _repeated(semiring, observe(semiring, first, None, token), fold)
+    if kind == "total" and tied:
+        return _repeated(semiring, total(semiring, first, evidence.device), fold)
+    tokens = torch.stack([evidence.tokens[v] for v in variables]) if kind == "tokens" else None
+    gaps = tokens is not None and any_if_concrete(tokens < 0)
+    if not tied and (gaps or not first.stacks):
+        pairs = zip(layers, variables, strict=True)
+        return join(semiring, [_of_kind(semiring, kind, [layer], [v], evidence) for layer, v in pairs])
+    if tokens is not None:
+        if tied:
+            return _unfold(semiring, observe(semiring, first, None, tokens.flatten(), gaps), fold)
+        return _tokens(semiring, layers, tokens)
+    if kind == "total":
+        return _totals(semiring, layers)
+    weights = torch.stack([evidence.weights[v] for v in variables], 1)
+    if tied:
+        return _unfold(semiring, expect(semiring, first, weights.flatten(1)), fold)
+    return _weights(semiring, layers, weights)
 
 
 def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:
@@ -82,6 +88,13 @@ def join(semiring: SR, values: Sequence[Any]) -> Any:
     return semiring.permute(semiring.cat(turned), [last, *range(last)])
 
 
+def apart(semiring: SR, x: Any) -> list[Any]:
+    """Split a value along the fold into entries (1, *dims, batch): the inverse of :func:`join`."""
+    last = semiring.ndim(x) - 1
+    cut = semiring.chunk(semiring.permute(x, [*range(1, last + 1), 0]), semiring.shape(x)[0])
+    return [semiring.permute(part, [last, *range(last)]) for part in cut]
+
+
 def same_batch(semiring: SR, values: Sequence[Any]) -> list[Any]:
     """Expand values to one batch size (marginalised inputs have a single row)."""
     batch = max(semiring.shape(x)[-1] for x in values)
@@ -96,11 +109,9 @@ def same_batch(semiring: SR, values: Sequence[Any]) -> list[Any]:
 def _repeated(semiring: SR, x: Any, count: int) -> Any:
     """Repeat x for ``count`` entries of the fold."""
     x = semiring.split(x, 0, (1, semiring.shape(x)[0]))
-    return (
-        x
-        if count == 1
-        else semiring.gather(x, torch.zeros(count, dtype=torch.long, device=semiring.device(x)), 0)
-    )
+    if count == 1:
+        return x
+    return semiring.gather(x, torch.zeros(count, dtype=torch.long, device=semiring.device(x)), 0)
 
 
 def _unfold(semiring: SR, x: Any, count: int) -> Any:
@@ -112,10 +123,6 @@ def _unfold(semiring: SR, x: Any, count: int) -> Any:
 
 def _stacked(layers: Sequence[Any]) -> Tensor:
     return torch.stack([layer.weight for layer in layers])
-
-
-def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor, gaps: bool) -> Any:
-    return _unfold(semiring, observe(semiring, layers[0], None, tokens.flatten(), gaps), len(tokens))
 
 
 def _tokens(semiring: SR, layers: Sequence[Any], tokens: Tensor) -> Any:
@@ -130,10 +137,6 @@ def _tokens(semiring: SR, layers: Sequence[Any], tokens: Tensor) -> Any:
         )
     columns = found.movedim(0, 1).reshape(*layers[0].unit_dims, fold * batch)
     return _unfold(semiring, semiring.lift(columns, batched=True), fold)
-
-
-def _tied_weights(semiring: SR, layers: Sequence[InputLayer], weights: Tensor) -> Any:
-    return _unfold(semiring, expect(semiring, layers[0], weights.flatten(1)), weights.shape[1])
 
 
 def _weights(semiring: SR, layers: Sequence[Any], weights: Tensor) -> Any:

@@ -6,26 +6,26 @@ this variable is Bᵀ times the derivative at the variable's input layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
 
 from ...circuits.circuit import Circuit
-from ...errors import CircuitError
-from ...layers import Continuous, InputLayer, Operator, Product, Sum
+from ...layers import InputLayer, Product, Sum
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import adjoint, apply_many, contract, outer, ungroup
+from .contract import apply_many, contract, outer, ungroup
 from .filter import checkpointed
 from .folding import FoldedCircuit, Group, Plan, Slot, folded
-from .inputs import input_values, join, same_batch
+from .inputs import apart, input_values, join, open_values, same_batch
 
 SR = Semiring[Any]
 FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes
 
 
-class Values(Mapping[int, Any]):
+class Values:
     """A value for each node, (*unit_dims, batch), stored by groups: (fold, *unit_dims, batch)."""
 
     def __init__(self, semiring: SR, plan: Plan) -> None:
@@ -34,6 +34,7 @@ class Values(Mapping[int, Any]):
         self._entries: dict[int, list[Any]] = {}
 
     def __getitem__(self, node: int) -> Any:
+        """Return the value of a node, (*unit_dims, batch)."""
         return self.semiring.merge(self.entry(*self.plan.place[node]), 0, 2)
 
     def entry(self, group: int, i: int) -> Any:
@@ -42,17 +43,8 @@ class Values(Mapping[int, Any]):
         if size == 1:
             return self.groups[group]
         if group not in self._entries:
-            x = self.groups[group]
-            last = semiring.ndim(x) - 1
-            cut = semiring.chunk(semiring.permute(x, [*range(1, last + 1), 0]), size)
-            self._entries[group] = [semiring.permute(part, [last, *range(last)]) for part in cut]
+            self._entries[group] = apart(semiring, self.groups[group])
         return self._entries[group][i]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.plan.place)
-
-    def __len__(self) -> int:
-        return len(self.plan.place)
 
     def at(self, slot: Slot) -> Any:
         """Return the values of the children in a slot, (fold, *unit_dims, batch)."""
@@ -96,10 +88,10 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
         return input_values(semiring, layers, known.variables[g], evidence)
     below = [values.at(slot) for slot in group.slots]
     if isinstance(layers[0], Sum):
-        pairs = zip(_operators(layers), below, strict=True)
-        return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
+        pairs = zip(known.operators[g], below, strict=True)
+        return reduce(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
     if group.by_unit:
-        return fold(semiring.mul, below)
+        return reduce(semiring.mul, below)
     own, out = _labels(group)
     return contract(semiring, list(zip(same_batch(semiring, below), own, strict=True)), out)
 
@@ -114,8 +106,8 @@ def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
     pieces[-1].append(((0,), semiring.split(top, 0, (1, len(seeds[0])))))  # nothing is as deep as the root
     for g, group in reversed(list(enumerate(plan.groups))):
         derivatives.collect(g, pieces[g])
-        d, layers = derivatives.groups[g], known.layers[g]
-        for slot, x in zip(group.slots, _passed(semiring, layers, plan, group, d, values), strict=True):
+        d = derivatives.groups[g]
+        for slot, x in zip(group.slots, _passed(known, g, d, values), strict=True):
             begin = 0
             for child in slot.groups:
                 size = len(plan.groups[child].nodes)
@@ -128,14 +120,13 @@ def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
     return derivatives
 
 
-def _passed(
-    semiring: SR, layers: Sequence[Any], plan: Plan, group: Group, d: Any, values: Values
-) -> Iterator[Any]:
+def _passed(known: FoldedCircuit, g: int, d: Any, values: Values) -> Iterator[Any]:
     """Yield what a group with derivative ``d`` contributes to the derivatives of its children, slot by slot."""
+    semiring, layers, group = values.semiring, known.layers[g], known.plan.groups[g]
     if isinstance(layers[0], Sum):
-        for operators, slot in zip(_operators(layers), group.slots, strict=True):
+        for operators, slot in zip(known.operators[g], group.slots, strict=True):
             down = apply_many(semiring, operators, d, transposed=True)
-            dims = plan.groups[slot.groups[0]].dims
+            dims = known.plan.groups[slot.groups[0]].dims
             yield ungroup(semiring, down, dims, operators[0].col_dims, first=1)
     elif isinstance(layers[0], Product):
         below = [values.at(slot) for slot in group.slots]
@@ -143,15 +134,10 @@ def _passed(
         for i, mine in enumerate(own):
             others = [x for j, x in enumerate(below) if j != i]
             if group.by_unit:
-                yield fold(semiring.mul, [d, *others])
+                yield reduce(semiring.mul, [d, *others])
                 continue
             labels = [out, *own[:i], *own[i + 1 :]]
             yield contract(semiring, list(zip(same_batch(semiring, [d, *others]), labels, strict=True)), mine)
-
-
-def _operators(layers: Sequence[Sum]) -> list[tuple[Operator, ...]]:
-    """Return for each slot the operator of each node."""
-    return list(zip(*(layer.operators for layer in layers), strict=True))
 
 
 def _labels(group: Group) -> tuple[list[Any], Any]:
@@ -159,36 +145,22 @@ def _labels(group: Group) -> tuple[list[Any], Any]:
     return [(FOLD, *labels, BATCH) for labels in group.labels], (FOLD, *group.out, BATCH)
 
 
-def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """Combine the values from left to right."""
-    out = values[0]
-    for value in values[1:]:
-        out = operation(out, value)
-    return out
+def open_variables(
+    circuit: Circuit, semiring: SR, evidence: Evidence, asked: Collection[int]
+) -> dict[int, Any]:
+    """Return the root as a function of each of some discrete variables, (vocab, batch), given the evidence on all others.
 
-
-def open_inputs(
-    circuit: Circuit, semiring: SR, evidence: Evidence, variable: int
-) -> list[tuple[InputLayer, Any]]:
-    """Return the root as a function of one variable, ignoring evidence on it, with an input layer of the variable.
-
-    The function is (vocab, batch); for a continuous variable there is one of (units, batch) for each of its layers.
+    Evidence on the variable itself does not enter: it is no factor of the root's derivatives at the variable's inputs.
     """
-    values = upward(circuit, semiring, evidence.without(variable))
-    derivatives = downward(circuit, semiring, values)
-    known, terms = folded(circuit), []
-    for group, layers, variables in zip(known.plan.groups, known.layers, known.variables, strict=True):
-        for node, layer, v in zip(group.nodes, layers, variables, strict=True):
-            if isinstance(layer, InputLayer) and v == variable:
-                terms.append((layer, adjoint(semiring, layer, derivatives[node])))
-    if not terms:
-        raise CircuitError(f"variable {variable} is not in the circuit; it has {list(circuit.variables)}")
-    if isinstance(terms[0][0], Continuous):
-        return terms
-    return [(terms[0][0], fold(semiring.add, same_batch(semiring, [x for _, x in terms])))]
-
-
-def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
-    """Return the root as a function of one discrete variable, ignoring evidence on it: (vocab, batch)."""
-    ((_, table),) = open_inputs(circuit, semiring, evidence, variable)
-    return table
+    derivatives = downward(circuit, semiring, upward(circuit, semiring, evidence))
+    known = folded(circuit)
+    terms: dict[int, list[Any]] = {v: [] for v in asked}
+    for layers, variables, x in zip(known.layers, known.variables, derivatives.groups, strict=True):
+        entries = [i for i, v in enumerate(variables) if v in asked and isinstance(layers[i], InputLayer)]
+        if entries:
+            if len(entries) < len(layers):
+                x = semiring.gather(x, torch.tensor(entries, device=semiring.device(x)), 0)
+            tables = open_values(semiring, [layers[i] for i in entries], x)
+            for i, table in zip(entries, apart(semiring, tables), strict=True):
+                terms[variables[i]].append(semiring.merge(table, 0, 2))
+    return {v: reduce(semiring.add, same_batch(semiring, found)) for v, found in terms.items()}

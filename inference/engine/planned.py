@@ -32,7 +32,7 @@ from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from ..semirings.scaled import LEAST, Scaled
 from ..semirings.scaled_real import Real
-from .contract import axis_steps
+from .contract import axis_steps, on_axes
 
 GATHERED_ELEMENTS = 1 << 17
 """Entries of emission columns gathered at once: a gather for each step costs more than its multiplication."""
@@ -49,7 +49,7 @@ def planned_roots(
     """Return (t, root over the first t positions) for each t ≥ 1 in ``lengths``, ascending; each root is (batch,).
 
     None if the general filter is needed: for semirings other than Real, continuous inputs, structure beside Monarch matrices,
-    weights on values, derivatives. A small plan stays with the chain (``Chain.kept``) until a parameter has another value; who
+    weights on values, derivatives. A small filter stays with the chain (``Chain.kept``) until a parameter has another value; who
     works with it takes it out, so that no other thread writes into its arrays.
     """
     if (
@@ -62,8 +62,8 @@ def planned_roots(
     parameters, tokens = chain.parameters(), _table(evidence, max(lengths))
     if not is_plain([*parameters, tokens]):
         return None
-    plan: Plan | None = chain.kept.pop("filter", None)
-    if plan is None or not plan.fits(parameters, tokens):
+    planned: ArrayFilter | None = chain.kept.pop("filter", None)
+    if planned is None or not planned.fits(parameters, tokens):
         right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
         if right is None or left is None:
             return None
@@ -71,10 +71,10 @@ def planned_roots(
             return None
         if bool((tokens < 0).any()) and not chain.inputs.stacks and not _sums_in_range(chain):
             return None
-        plan = Plan(chain, right, left, tokens)
-    found = plan.roots(tokens, sorted(lengths))
-    if plan.small and not plan.u.is_inference():
-        chain.kept["filter"] = plan
+        planned = ArrayFilter(chain, right, left, tokens)
+    found = planned.roots(tokens, sorted(lengths))
+    if planned.small and not planned.u.is_inference():
+        chain.kept["filter"] = planned
     return found
 
 
@@ -87,8 +87,8 @@ def _sums_in_range(chain: Chain) -> bool:
     return _least(tensors) >= LEAST[dtype] if tensors else True
 
 
-class Plan:
-    """The arrays of one chain for a number of rows: the products of a step, and what they write into."""
+class ArrayFilter:
+    """The filter of one chain for a number of rows: the products of a step, and the arrays that they write into."""
 
     @torch.no_grad()
     def __init__(self, chain: Chain, right: Steps, left: Steps, tokens: Int[Tensor, "n batch"]) -> None:
@@ -107,7 +107,7 @@ class Plan:
             self.ends = first, last
             self.log_scale = sum(log(top) for end in tops for top in end)
         batch, device = tokens.shape[1], tokens.device
-        initial, final = (reduce(torch.mul, _on_axes(v)).to(device, self.dtype) for v in self.ends)
+        initial, final = (reduce(torch.mul, on_axes(v, len(v))).to(device, self.dtype) for v in self.ends)
         units, info = prod(self.inputs.unit_dims), torch.finfo(self.dtype)
         self.size = 2.0 ** int(log2(info.max) / 2)  # the sum of each row after a division
         self.least, self.tiny = max(4 * units / info.eps, self.size) * info.tiny, info.tiny
@@ -124,7 +124,7 @@ class Plan:
             self.parameters = [p.clone() for p in self.parameters]
 
     def fits(self, parameters: Sequence[Tensor], tokens: Int[Tensor, "n batch"]) -> bool:
-        """Return whether the plan is for parameters of these values, and for rows like these."""
+        """Return whether the filter was made for parameters of these values, and for rows like these."""
         return (
             len(self.u) == tokens.shape[1]
             and self.u.device == tokens.device
@@ -143,11 +143,11 @@ class Plan:
             found, kept = self.sweep(tokens, ascending, every if self.dtype.itemsize > 2 else 1)
             if not bool(kept.all()):
                 (rows,) = (~kept[0]).nonzero(as_tuple=True)
-                plan = self
+                fewer = self
                 some = tokens[:, rows]
                 if len(rows) < len(self.u):
-                    plan = Plan(self.chain, self.right, self.left, some)
-                again, sure = plan.sweep(some, ascending, 1)
+                    fewer = ArrayFilter(self.chain, self.right, self.left, some)
+                again, sure = fewer.sweep(some, ascending, 1)
                 found[:, rows] = again.where(sure, torch.nan)
         else:
             found, kept = self.sweep(tokens, ascending, 1)
@@ -300,11 +300,6 @@ def _smallest(rows: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
 def _least(weights: Sequence[Tensor]) -> float:
     """Return the product of the smallest positive entries, of those at most one."""
     return float(torch.stack([_smallest(w.reshape(1, -1)).double() for w in weights]).clamp(max=1).prod())
-
-
-def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:
-    """Return vectors, each on an axis of its own, that broadcast to their outer product."""
-    return [v.view([-1 if i == axis else 1 for i in range(len(vectors))]) for axis, v in enumerate(vectors)]
 
 
 def _planned(steps: Steps, x: Tensor) -> tuple[list[Callable[[], Any]], Tensor]:

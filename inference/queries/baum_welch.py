@@ -99,12 +99,6 @@ def weights_of(transition: Operator) -> tuple[list[Tensor], tuple[int, ...] | No
     raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")
 
 
-def factors_of(transition: Operator, dtype: torch.dtype | None = None) -> list[Factor]:
-    """Return the factors of a dense or Monarch transition. Raises :class:`CircuitError` for other transitions."""
-    weights, axes = weights_of(transition)
-    return [Factor(w.to(dtype or w.dtype), axis) for w, axis in zip(weights, axes or (0,), strict=True)]
-
-
 @torch.no_grad()
 def hmm_counts(
     initial: Float[Tensor, " hidden"],
@@ -124,8 +118,10 @@ def hmm_counts(
     own = emission.dtype
     rows = torch.arange(len(tokens), device=tokens.device) if rows is None else rows
 
+    weights, axes = weights_of(transition)
+    factors = [Factor(w.to(messages or own), a) for w, a in zip(weights, axes or (0,), strict=True)]
+
     def swept(tokens: Tensor) -> Sweep:
-        factors = factors_of(transition, messages or own)
         return forward_backward(initial, factors, emission, tokens, missing, messages)
 
     sweep = swept(tokens)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.checks import check_tractable
 from ...circuits.circuit import Circuit, check_circuit
 from ...circuits.graph_transforms import constant, rewrite
 from ...errors import EvidenceError
@@ -36,8 +36,7 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     tensor([0.8057], dtype=torch.float64)
     """
     check_circuit(circuit, "condition")
-    check_smooth(circuit)
-    check_decomposable(circuit)
+    check_tractable(circuit)
     known = as_evidence(evidence, circuit.vocab_sizes(), circuit.device)
     if known.batch > 1:
         raise EvidenceError(f"condition: evidence of one row, not of {known.batch}")

@@ -19,13 +19,9 @@ from ...argument_checks import whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
-from ...layers import InputLayer
 from ...layers.functorch_utils import finite
-from ...layers.input import Constant
 from ..engine import passes
 from ..engine.filter import Filter, columns_of
-from ..engine.folding import folded
-from ..engine.inputs import open_values
 from ..semirings.base import Semiring
 from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, Rows, within_range
@@ -86,8 +82,9 @@ def _joint(
         for v, size in zip(order[:-1], sizes, strict=False):
             rows = _opened(rows, v, size)[0]
         parts = torch.arange(rows.batch, device=rows.device).split(max(1, BLOCK_ELEMENTS // sizes[-1]))
-        some = (passes.open_variable(model, semiring, rows.repeat(part), order[-1]) for part in parts)
-        tables = [semiring.log(x).T.expand(len(part), -1) for x, part in zip(some, parts, strict=True)]
+        some = (passes.open_variables(model, semiring, rows.repeat(part), order[-1:]) for part in parts)
+        opened = [x for each in some for x in each.values()]
+        tables = [semiring.log(x).T.expand(len(part), -1) for x, part in zip(opened, parts, strict=True)]
         table = torch.cat(tables)
     else:
         table = semiring.log(_open(model, semiring, evidence, order, n)).T
@@ -185,17 +182,7 @@ def _of_chain(
 def _of_circuit(
     circuit: Circuit, semiring: Semiring[Any], evidence: Evidence, asked: list[int]
 ) -> list[Tensor]:
-    """Return for each variable log of Bᵀ times the root's derivative at its inputs times its evidence weights: (batch, vocab)."""
-    derivatives = passes.downward(circuit, semiring, passes.upward(circuit, semiring, evidence))
-    terms: dict[int, list[Tensor]] = {}
-    known = folded(circuit)
-    for g, (layers, x) in enumerate(zip(known.layers, derivatives.groups, strict=True)):
-        if isinstance(layers[0], InputLayer) and not isinstance(layers[0], Constant):
-            tables = semiring.log(open_values(semiring, layers, x)).transpose(1, 2)
-            for variable, table in zip(known.variables[g], tables, strict=True):
-                terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
-    return [
-        (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
-        + log_weights(evidence, v, tables[0].shape[1])
-        for v, tables in ((v, terms[v]) for v in asked)
-    ]
+    """Return for each variable log of the root as a function of it, times its evidence weights: (batch, vocab)."""
+    opened = passes.open_variables(circuit, semiring, evidence, asked)
+    tables = ((v, semiring.log(x).T.expand(evidence.batch, -1)) for v, x in opened.items())
+    return [table + log_weights(evidence, v, table.shape[1]) for v, table in tables]

@@ -10,6 +10,8 @@ overlap: for the unrolled circuit of an automaton that is unambiguity (Vergari e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from math import prod
 
 import torch
@@ -18,7 +20,7 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
-from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.checks import check_tractable
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
 from ...layers import InputLayer, Operator, Product, Sum
@@ -48,8 +50,7 @@ def check_deterministic(model: Model) -> None:
     if isinstance(model, Chain):
         check_unambiguous(model)
     else:
-        check_smooth(model)
-        check_decomposable(model)
+        check_tractable(model)
         SupportAnalysis(model).check()
 
 
@@ -221,7 +222,7 @@ def check_unambiguous(chain: Chain) -> None:
     def behind(pairs: Tensor) -> Tensor:
         return _product(_product(left, _product(_product(right, pairs), right.T) & meet), left.T)
 
-    initial, final = (flatten(vectors).cpu() > 0 for vectors in (chain.initial, chain.final))
+    initial, final = (reduce(torch.kron, vectors).cpu() > 0 for vectors in (chain.initial, chain.final))
     forward = _closure(initial[:, None] & initial[None], ahead)
     backward = _closure(final[:, None] & final[None], behind)
     states = forward & behind(backward) & ~torch.eye(len(initial), dtype=torch.bool)
@@ -243,19 +244,10 @@ def _positive(part: Operator | InputLayer) -> Bool[Tensor, "rows cols"]:
     return dense.cpu() > 0
 
 
-def flatten(vectors: tuple[Tensor, ...]) -> Tensor:
-    """Return v_1 ⊗ … ⊗ v_k, flattened."""
-    result = vectors[0]
-    for vector in vectors[1:]:
-        result = (result[:, None] * vector).flatten()
-    return result
-
-
-def _closure(pairs: Tensor, step: object) -> Tensor:
+def _closure(pairs: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the least superset of ``pairs`` that is closed under ``step``."""
-    assert callable(step)
     while True:
-        more: Tensor = pairs | step(pairs)
+        more = pairs | step(pairs)
         if bool((more == pairs).all()):
             return pairs
         pairs = more

@@ -18,6 +18,7 @@ from torch import Tensor
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...layers.functorch_utils import any_if_concrete
+from ..engine.folding import folded, has_narrow
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log
 from ..semirings.scaled_real import Real
@@ -31,7 +32,8 @@ Compute = Callable[[Model, Semiring[Any], Rows], list[Tensor]]
 
 def at_least_single(model: M) -> M:
     """Return the model with its weights in float32 where they have 16 bits."""
-    if all(t.dtype.itemsize > 2 for t in model.parameters() if t.is_floating_point()):
+    narrow = folded(model).narrow if isinstance(model, Circuit) else has_narrow(model.parameters())
+    if not narrow:
         return model
     single: Any = model.map(lambda t: t.float() if t.dtype.itemsize < 4 else t)
     return cast(M, single)

@@ -91,8 +91,7 @@ def root(
     if lengths is None:
         ((_, value),) = Filter(model, semiring).roots(evidence, [n], checkpoint)
         return value
-    if lengths.shape != (evidence.batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
-        raise EvidenceError(f"lengths must be of shape ({evidence.batch},) with values in 0 … {n}")
+    check_lengths(lengths, evidence.batch, n)
     lengths = lengths.to(evidence.device)
     if not evidence.batch:
         return semiring.lift(torch.ones(0, device=evidence.device), batched=True)
@@ -103,6 +102,12 @@ def root(
         position[lengths == t] = len(roots)
         roots.append(value)
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
+
+
+def check_lengths(lengths: Int[Tensor, " batch"], batch: int, n: int) -> None:
+    """Raise :class:`EvidenceError` unless there is a length for each row, of at most n."""
+    if lengths.shape != (batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
+        raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
 
 
 @answers_log_prob

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.checks import check_tractable
 from ...circuits.circuit import Circuit, check_circuit
 from ...circuits.graph_transforms import kron
 from ...errors import CircuitError
@@ -32,8 +32,7 @@ def prune(circuit: Circuit) -> Circuit:
     (6, 4)
     """
     check_circuit(circuit, "prune")
-    check_smooth(circuit)
-    check_decomposable(circuit)
+    check_tractable(circuit)
     used = SupportAnalysis(circuit).used()
     if not bool(used[circuit.root].all()):
         raise CircuitError("prune: the circuit is zero everywhere, so nothing is left of it")

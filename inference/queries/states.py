@@ -19,16 +19,14 @@ from torch import Tensor
 from ...argument_checks import whole_numbers
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
-from ...errors import CircuitError, EvidenceError
-from ...layers.functorch_utils import any_if_concrete, finite
+from ...errors import CircuitError
+from ...layers.functorch_utils import finite
 from ..engine.filter import Filter, columns_of
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log, MaxProduct
 from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, Rows, within_range
-from .marginal import Lengths, prepare
-
-Tables = Float[Tensor, "batch n *states"]
+from .marginal import Lengths, check_lengths, prepare
 
 
 def filter(
@@ -141,12 +139,13 @@ def _prepared(
     lengths = whole_numbers(lengths, f"{name}: lengths").to(known.device)
     if known.batch == 1 and len(lengths) > 1:
         known = known.repeat(torch.zeros_like(lengths))
-    if lengths.shape != (known.batch,) or any_if_concrete((lengths < 0) | (lengths > len(variables))):
-        raise EvidenceError(f"lengths must be of shape ({known.batch},) with values in 0 … {len(variables)}")
+    check_lengths(lengths, known.batch, len(variables))
     return known, lengths, len(variables)
 
 
-def _tables(chain: Chain, evidence: EvidenceLike, n: int | None, lengths: Lengths, name: str) -> Tables:
+def _tables(
+    chain: Chain, evidence: EvidenceLike, n: int | None, lengths: Lengths, name: str
+) -> Float[Tensor, "batch n *states"]:
     known, lengths, n = _prepared(chain, evidence, n, lengths, name)
     if not n:
         return torch.zeros(known.batch, 0, *chain.inputs.unit_dims, dtype=torch.float64, device=known.device)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ...layers.functorch_utils import finite, transformed
-
-Labels = Sequence[int]
+from ...layers.semiring import Labels as Labels
 
 
 def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
@@ -47,10 +46,15 @@ def applied(a: Labels, b: Labels, out: Labels) -> int | None:
 
 
 def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Multiply x by a matrix along ``axis``. Each batch row (last axis) of a batch of vectors stays contiguous in memory."""
+    """Multiply x by a matrix along ``axis``, or by a stack of matrices, one for each entry of x's first of three axes, along 1.
+
+    Each batch row (last axis) of a batch of vectors stays contiguous in memory.
+    """
     if matrix.dtype != x.dtype:
         dtype = torch.promote_types(matrix.dtype, x.dtype)
         matrix, x = matrix.to(dtype), x.to(dtype)
+    if matrix.ndim == 3:
+        return matrix @ x
     if x.ndim == 2:
         return x @ matrix.T if axis else (x.T @ matrix.T).T
     if x.shape[-1] == 1 and axis == 0:

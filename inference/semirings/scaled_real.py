@@ -164,8 +164,6 @@ class Real(Semiring[Scaled]):
         return Scaled(mantissa, marked(exponent, lost), ops_since_rescale=1)
 
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
-        if a.ops_since_rescale and b.ops_since_rescale:
-            a = rescale(a)
         product = a.mantissa * b.mantissa
 
         def positive() -> Tensor:
@@ -173,6 +171,8 @@ class Real(Semiring[Scaled]):
 
         if a._exponent.shape == b._exponent.shape:
             lost = self._lost(product, a._exponent.shape, positive)
+            if lost is not None and a.ops_since_rescale:  # perhaps not if both are scaled first
+                return self.mul(rescale(a), rescale(b))
             return a.divided(product, b, lost=lost, owned=True)
         exponent = a.exponent + b.exponent
         return normalise(product, marked(exponent, self._lost(product, exponent.shape, positive)))

@@ -71,21 +71,6 @@ def test_tucker(random):
         builders.tucker(layers, core[..., :2])
 
 
-def test_mixture(random):
-    w = random.rows(2)
-    parts = [
-        builders.cp([random.categorical(v)(i, 2) for i, v in enumerate(SIZES)], random.rows(2)),
-        builders.tucker(
-            [random.categorical(v)(i, 2) for i, v in enumerate(SIZES)], random.rows(8).view(2, 2, 2)
-        ),
-    ]
-    mixture = tt.circuits.mixture(w, parts)
-    np.testing.assert_allclose(
-        table(mixture), sum(float(p) * table(c) for p, c in zip(w, parts, strict=True))
-    )
-    assert_log_close(tt.partition(mixture), 0.0)
-
-
 def test_hybrid_chain(random):
     """Steps of different kinds: a dense left operator, a Monarch transition, other numbers of units at each step."""
     left = Dense(random.rows(2, 4))

@@ -12,7 +12,6 @@ from matplotlib.patches import Circle, FancyArrowPatch
 
 import tractile as tt
 from tractile.circuits.io import draw as drawing
-from tractile.circuits.io import summary as tables
 from tractile.errors import CircuitError, TractileError
 from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Sum
 
@@ -68,11 +67,6 @@ def test_chains_are_drawn_unrolled():
     assert len(texts(unreached.draw())) == 5
 
 
-def test_too_large_a_picture_is_refused():
-    with pytest.raises(CircuitError, match="too many for a picture"):
-        tt.HMM.random(2, 2).unroll(100).draw()
-
-
 def test_the_summary_counts():
     text = tree().summary()
     lines = text.splitlines()
@@ -88,17 +82,12 @@ def test_the_summary_counts():
     assert "2 × 3" in product
 
 
-def test_ranges():
-    assert drawing.ranges([0, 1, 2, 4, 7, 8]) == "0–2, 4, 7, 8"
-    assert drawing.ranges([]) == ""
-
-
 def test_notebooks_show_tables():
     for model in (tree(), tt.HMM.random(2, 2), automaton()):
         header, rows, _ = model.table()
         assert {len(row) for row in rows} == {len(header)}
         page = (
-            ElementTree.fromstring(f"<div>{tables.to_html(model)}</div>") if not shutil.which("dot") else None
+            ElementTree.fromstring(f"<div>{model._repr_html_()}</div>") if not shutil.which("dot") else None
         )
         assert page is None or len(page.findall(".//tr")) == len(rows) + 1
         assert "<table>" in model._repr_html_()
@@ -130,18 +119,6 @@ def test_svg_needs_graphviz(monkeypatch):
     assert drawing.to_svg(automaton()) == "<svg></svg>"
     assert asked == [(["/bin/dot", "-Tsvg"], drawing.to_dot(automaton()))]
     assert automaton()._repr_html_().startswith("<svg></svg><table>")
-
-
-def test_each_level_stands_about_the_middle_of_what_it_comes_from():
-    """One state leads to three, and these to one: the levels are centred, a unit apart, and nobody leaves the figure."""
-    fan = tt.Automaton.from_edges(
-        [*((0, i, i) for i in (1, 2, 3)), *((i, 0, 4) for i in (1, 2, 3))], start=0, accept=[4], vocab_size=4
-    )
-    axes = fan.draw().axes[0]
-    place = {t.get_text(): t.get_position() for t in axes.texts if t.get_fontsize() == 8}
-    assert [place[n][0] for n in "01234"] == pytest.approx([0, 2.2, 2.2, 2.2, 4.4])
-    assert sorted(place[n][1] for n in "123") == pytest.approx([-1.5, 0, 1.5])
-    assert place["0"][1] == place["4"][1] == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

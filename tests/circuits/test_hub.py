@@ -59,7 +59,7 @@ def test_its_own_card_goes_along(remote: Path) -> None:
 def test_what_is_not_there_is_said(remote: Path, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="'me/other' is neither a directory nor a repository"):
         tt.HMM.from_pretrained("me/other", revision="main")
-    with pytest.raises(FormatError, match="not a saved HMM"):
+    with pytest.raises(FormatError, match="not a saved model"):
         tt.HMM.from_pretrained(tmp_path / "nowhere")
-    with pytest.raises(FormatError, match="not a saved HMM"):
+    with pytest.raises(FormatError, match="not a saved model"):
         tt.HMM.from_pretrained("nowhere")

@@ -26,19 +26,6 @@ def single(operator, circuit, *children):
     return circuit.sum(Sum(*[operator] * len(children)), *children)
 
 
-def test_smooth_and_decomposable():
-    c = tt.Circuit()
-    x, y = coin(c, 0), coin(c, 1)
-    single(Identity(2), c, x, y)
-    assert not properties.is_smooth(c)
-    with pytest.raises(CircuitError, match=r"node 2 .* not smooth"):
-        checks.check_smooth(c)
-    c.product(Hadamard(), x, x)
-    assert not properties.is_decomposable(c)
-    with pytest.raises(CircuitError, match=r"node 3 .* not decomposable"):
-        checks.check_decomposable(c)
-
-
 def test_structured_decomposable():
     c = tt.Circuit()
     x, y, z = (coin(c, v) for v in range(3))

@@ -121,17 +121,17 @@ def test_odd_files_are_refused(change, tmp_path):
 
 
 def test_broken_files_are_refused(tmp_path):
-    with pytest.raises(FormatError, match="not a saved circuit"):
+    with pytest.raises(FormatError, match="not a saved model"):
         tt.load(tmp_path)
     tt.save(tt.HMM.random(2, 2) * tt.HMM.random(2, 2), tmp_path)
     for name in ("model.safetensors", "config.json"):
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2])
-        with pytest.raises(FormatError, match="not a saved circuit"):
+        with pytest.raises(FormatError, match="not a saved model"):
             tt.load(tmp_path)
         (tmp_path / name).write_bytes(content)
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(FormatError, match="not a saved circuit"):
+    with pytest.raises(FormatError, match="not a saved model"):
         tt.load(tmp_path)
 
 

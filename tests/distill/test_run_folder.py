@@ -201,7 +201,7 @@ def test_a_flipped_bit_of_an_hmm_is_found(tmp_path: Path) -> None:
     for at in (3, 20, len(whole) - 2):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         for read in (tt.HMM.from_pretrained, tt.load):
-            with pytest.raises(FormatError, match=r"checksum is wrong|not a saved circuit"):
+            with pytest.raises(FormatError, match=r"checksum is wrong|not a saved model"):
                 read(tmp_path)
 
 

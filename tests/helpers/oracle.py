@@ -14,6 +14,7 @@ from functools import reduce
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from scipy import stats
 
 import tractile as tt
 from tractile.layers import Monarch
@@ -397,3 +398,15 @@ def feasible_tokens(fsa, prefix, length=None):
             for v in range(fsa.vocab_size)
         ]
     )
+
+
+def chi_square(samples, table):
+    """The p-value of samples (samples, variables) against a table of weights; every sample must have positive weight."""
+    flat = np.ravel_multi_index(np.asarray(samples).T, table.shape)
+    counts, p = np.bincount(flat, minlength=table.size), table.flatten() / table.sum()
+    assert counts[p == 0].sum() == 0, "a sample outside the support"
+    expected = p * counts.sum()
+    few = expected < 5  # are merged
+    counts, expected = (np.append(a[~few], a[few].sum()) for a in (counts, expected))
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    return stats.chisquare(counts, expected).pvalue if len(counts) > 1 else 1.0

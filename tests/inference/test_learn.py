@@ -164,19 +164,6 @@ def test_em_on_an_hmm_is_baum_welch(transition, pseudocount):
         torch.testing.assert_close(between, (weight + after) / 2)
 
 
-def test_the_forward_backward_pass_records_no_graph(monkeypatch):
-    """Tokens under an HMM need no derivatives, not even of an HMM in training; other evidence and chains do."""
-    hmm, data = Trainable(tt.HMM.random(4, 5, dtype=F64))(), tokens(20, 6, 5)
-    expected = counts_by_derivatives(hmm, data)
-    monkeypatch.setattr("tractile.inference.queries.em.counts_by_derivatives", None)
-    with torch.no_grad():
-        counts = expected_counts(hmm, data)
-    torch.testing.assert_close(counts.of(hmm.emission_probs), expected.of(hmm.emission_probs))
-    assert not counts.of(hmm.emission_probs).requires_grad
-    with pytest.raises(EvidenceError, match="in 0 … 4"):
-        em_step(hmm, torch.tensor([[0, 5]]))
-
-
 def test_factors_that_are_one_tensor():
     """A Monarch transition with one weight in both places: its counts are those of both."""
     weight = torch.rand(2, 2, 2, generator=torch.Generator().manual_seed(0), dtype=F64).softmax(-1)
@@ -422,11 +409,10 @@ def test_trainable_of_real_variables_keeps_variances_positive(random):
     assert_log_close(tt.partition(trainable()).detach(), 0.0)
 
 
-@pytest.mark.parametrize("rows", [ExpTransform()])
-def test_weights_that_are_not_normalised(rows, random):
+def test_weights_that_are_not_normalised(random):
     """A Tucker decomposition is fitted as p / Z."""
     train = builders.tucker([random.categorical(3)(v, 2) for v in range(3)], random.rows(2, 2, 2))
-    trainable, data = Trainable(train, rows), tokens(50, 3, 3)
+    trainable, data = Trainable(train, ExpTransform()), tokens(50, 3, 3)
 
     def loss():
         model = trainable()
@@ -444,51 +430,6 @@ def test_weights_that_are_not_normalised(rows, random):
     assert all(bool((p >= 0).all()) for p in trainable().parameters())
 
 
-def test_em_and_gradients_take_turns(random):
-    model, data = models(random)["cp"], tokens(60, 5, 3)
-    trainable = Trainable(model)
-    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.05)
-    for _ in range(3):
-        loss = -tt.log_marginal(trainable(), data).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        before = trainable().map(torch.Tensor.detach)
-        after, _ = em_step(before, data)
-        trainable.load(after)
-        assert_log_close(tt.log_marginal(trainable(), data).detach(), tt.log_marginal(after, data))
-        assert tt.log_marginal(after, data).sum() > tt.log_marginal(before, data).sum()
-
-
-def test_an_hmm_learns_to_satisfy_an_automaton():
-    """Gradients flow through a product: the weight that the constraint keeps grows."""
-    automaton = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1], 1)], 0, [1], 3)  # one 2
-    trainable = Trainable(tt.HMM.random(3, 3, dtype=F64))
-    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.2)
-    before = tt.partition(trainable() * automaton, n=4).item()
-    for _ in range(15):
-        loss = -tt.partition(trainable() * automaton, n=4)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert before < -0.5
-    assert loss < 0.1  # in nats: 90 % of the sequences are accepted
-
-
-def test_zero_weights_stay_zero_under_gradients():
-    circuit = builders.factorised([Categorical(torch.tensor([[0.5, 0.5, 0.0]], dtype=F64))])
-    trainable = Trainable(circuit)
-    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.5)
-    (-tt.log_marginal(trainable(), torch.zeros(1, 1, dtype=torch.long))).sum().backward()
-    optimiser.step()
-    weight = trainable().layer(0).weight[0]
-    assert weight[2] == 0
-    assert weight[0] > 0.5
-    dead = builders.cp([Categorical(torch.ones(2, 2))], torch.zeros(2))
-    with pytest.raises(CircuitError, match="zero throughout"):
-        Trainable(dead)
-
-
 def test_loading_a_model_of_another_structure_changes_nothing():
     """A copy that is broadcast, or stops half-way, would train another model."""
     trainable, other = Trainable(tt.HMM.random(3, 4, dtype=F64)), tt.HMM.random(3, 4, seed=1, dtype=F64)
@@ -504,19 +445,22 @@ def test_loading_a_model_of_another_structure_changes_nothing():
 @pytest.mark.parametrize("rows", [None, ExpTransform()])
 def test_weights_of_zero_stay_zero_under_weight_decay(rows):
     hmm = tt.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
-    trainable = Trainable(hmm if rows is None else hmm.unroll(3), rows)
+    model = hmm if rows is None else hmm.unroll(3)
+    trainable = Trainable(model, rows)
     before = trainable()
     optimiser = torch.optim.Adam(trainable.parameters(), lr=0.1, weight_decay=0.1)
     for _ in range(3):
         optimiser.zero_grad()
         (-tt.log_marginal(trainable(), torch.tensor([[0, 1, 2]]))).sum().backward()
         optimiser.step()
-    for old, new in zip(before.parameters(), trainable().parameters(), strict=True):
+    for old, new in zip(model.parameters(), trainable().parameters(), strict=True):
         assert bool(new.isfinite().all())
         assert torch.equal(old == 0, new == 0)
     trainable.load(before)
     for old, new in zip(before.parameters(), trainable().parameters(), strict=True):
         torch.testing.assert_close(old, new)
+    with pytest.raises(CircuitError, match="zero throughout"):
+        Trainable(builders.cp([Categorical(torch.ones(2, 2))], torch.zeros(2)))
 
 
 def test_parameters_from_a_neural_network(random):
@@ -564,18 +508,6 @@ def vmapped(fn):
     return call
 
 
-def test_counts_where_scaled_arithmetic_loses_the_row():
-    """The only path has a state 10⁻⁶⁰ as likely as the other, past float32; the row beside it is ordinary."""
-    initial, emission = torch.tensor([1.0, 1e-30]), torch.tensor([[1.0, 0.0], [1e-30, 1.0]])
-    hmm, data = tt.HMM(initial, torch.eye(2), emission), torch.tensor([[0, 1], [0, 0]])
-    assert_log_close(tt.log_marginal(hmm, data), [math.log(1e-60), 0.0], 1e-6)
-    counts = expected_counts(hmm, data)
-    torch.testing.assert_close(counts.of(initial), torch.tensor([1.0, 1.0]))
-    torch.testing.assert_close(counts.of(emission), torch.tensor([[2.0, 0.0], [1.0, 1.0]]))
-    new, _ = em_step(hmm, data)
-    torch.testing.assert_close(new.initial_probs, torch.tensor([0.5, 0.5]))
-
-
 @pytest.mark.parametrize("kind", ["hmm", "chain", "circuit"])
 def test_counts_of_a_weight_below_the_normal_range(kind):
     """The only path begins in a state of probability 10⁻⁴⁰; the derivative by this weight leaves float32."""
@@ -621,6 +553,7 @@ def test_a_step_where_products_of_weights_leave_the_range_of_float64():
         ({"step": 1.5}, "em: step must be between 0 and 1"),
         ({"step": lambda done: math.nan}, "em: step"),
         ({"lengths": torch.tensor([1, 2])}, "em: lengths of shape"),
+        ({"data": torch.tensor([[0, 5]])}, "in 0 … 1"),
     ],
 )
 def test_what_em_cannot_use_is_refused(arguments, message):

@@ -154,69 +154,6 @@ def test_the_largest_case():
 # --------------------------------------------------------------------------- states that scaled arithmetic drives apart
 
 
-def left_right(dtype, rarity=1e-4):
-    """Two states that never mix: one emits a, rarely b, never c; the other rarely a, and c. After aⁿ only c tells."""
-    emission = torch.tensor([[1 - rarity, rarity, 0], [rarity, rarity, 1 - 2 * rarity]], dtype=dtype)
-    return tt.HMM(
-        torch.full((2,), 0.5, dtype=dtype),
-        torch.eye(2, dtype=dtype),
-        emission / emission.sum(1, keepdim=True),
-    )
-
-
-def logs(hmm):
-    """log emission of each state, of the parameters as they are rounded."""
-    return hmm.emission_probs.double().log().tolist()
-
-
-def truth(hmm, n):
-    """log p(aⁿ c): the second state alone."""
-    return math.log(0.5) + n * logs(hmm)[1][0] + logs(hmm)[1][2]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("n", [5, 40, 400])
-def test_the_probability_of_what_only_a_forgotten_state_explains(dtype, n):
-    """The state's weight falls to 10^−4n of the other's, beneath what a mantissa holds; log space is the fallback."""
-    hmm = left_right(dtype)
-    tolerance = 1e-5 if dtype is torch.float32 else 1e-10
-    x = torch.tensor([[0] * n + [2], [0] * n + [0], [2] * (n + 1)])
-    half, (first, second) = math.log(0.5), logs(hmm)
-    with_a = half + np.logaddexp((n + 1) * first[0], (n + 1) * second[0])
-    expected = [truth(hmm, n), with_a, half + (n + 1) * second[2]]
-    assert_log_close(tt.log_marginal(hmm, x), expected, tolerance)
-    for model in (hmm, hmm.unroll(n + 1)):
-        assert_log_close(tt.log_marginal(model, x[:1]), expected[:1], tolerance)
-    lengths = torch.tensor([n + 1, n, 1])
-    short = tt.log_marginal(hmm, x, lengths=lengths)
-    assert_log_close(short[0], expected[0], tolerance)
-    assert bool(short.isfinite().all())
-    assert tt.log_marginal(hmm, torch.tensor([[0] * n + [2, 0, 2]])).isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_conditionals_of_what_only_a_forgotten_state_explains(dtype):
-    n, hmm = 200, left_right(dtype)
-    evidence = dict.fromkeys(range(n), 0)
-    row = tt.conditional(hmm, evidence, n, n=n + 1)[0]
-    assert_log_close(row[2], truth(hmm, n) - math.log(0.5) - n * logs(hmm)[0][0], 1e-5)
-    assert_log_close(row[1], math.log(1e-4), 1e-5)
-    given_c = tt.conditional(hmm, {**evidence, n: 2}, 0, n=n + 1)[0]
-    assert_log_close(given_c.exp(), [1e-4, 1e-4, 1 - 2e-4], 1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_samples_and_best_paths_of_what_only_a_forgotten_state_explains(dtype):
-    n, hmm = 200, left_right(dtype)
-    evidence = {**dict.fromkeys(range(n), 0), n + 1: 2}
-    x = tt.sample(hmm, 50, evidence, n=n + 2, generator=torch.Generator().manual_seed(0))
-    assert x[:, :n].eq(0).all()
-    assert x[:, n].eq(2).float().mean() > 0.9  # the other state is ruled out
-    best, score = tt.mpe(hmm, evidence, n=n + 2)
-    assert best[0, n] == 2
-    assert_log_close(score, [truth(hmm, n) + logs(hmm)[1][2]], 1e-5)
-
-
 def test_a_prefix_that_the_hmm_gives_no_probability():
     """A token that no state emits: −inf, not nan; and nothing to sample from."""
     emission = torch.tensor([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]])

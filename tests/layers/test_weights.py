@@ -56,13 +56,6 @@ def test_a_gaussian_of_no_numbers_is_refused(mean, variance):
         Gaussian(torch.tensor([mean]), torch.tensor([variance]))
 
 
-def test_a_transpose_is_the_operator_of_the_same_weights():
-    for one in (Dense(torch.rand(2, 3)), Monarch([torch.rand(2, 3, 3), torch.rand(2, 3, 2)])):
-        assert torch.equal(one.T.dense(), one.dense().T)
-        assert one.T.shape == one.shape[::-1]
-        assert torch.equal(one.T.T.dense(), one.dense())
-
-
 # ------------------------------------------------------------------------------------------------ resampling
 
 LM = tt.lm.TableLM({(): logs(0.6, 0.4), (0,): logs(0.1, 0.9), (1,): logs(0.7, 0.3)})
