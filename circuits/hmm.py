@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from ..argument_checks import whole
@@ -26,6 +24,7 @@ from ..storage import make_directory, write_atomically
 from .chain import Chain
 from .io.ctrlg import ctrlg_parameters, is_ctrlg, read_directory
 from .io.file_format import VOCABULARY, register
+from .io.pieces import Pieces, write_pieces
 
 FORMAT = "tractile-hmm-1"
 _log = logging.getLogger(__name__)
@@ -227,34 +226,17 @@ class HMM(Chain):
         >>> tt.log_marginal(again, torch.tensor([[1, 1]])).exp(), tt.log_marginal(hmm, torch.tensor([[1, 1]])).exp()
         (tensor([0.3515], dtype=torch.float64), tensor([0.3515], dtype=torch.float64))
         """
-        path = make_directory(directory)
-        tensors = {"initial": self.initial_probs, "emission": self.inputs.parameters()[0]}
-        tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
-        fixed: dict[str, Tensor] = {}
-        if isinstance(self.inputs, ClassCategorical):
-            fixed = {"class_of": self.inputs.class_of, "share": self.inputs.share.cpu()}
-        monarch = isinstance(self.transition, Monarch)
-        config: dict[str, Any] = {
-            "format": FORMAT,
-            "hidden": self.hidden,
-            "vocab_size": self.vocab_size,
-            "transition": "monarch" if monarch else "dense",
-        }
-        if isinstance(self.transition, Monarch):
-            config["axes"] = list(self.transition.axes)
-        elif not isinstance(self.transition, Dense):
+        if not isinstance(self.transition, Dense | Monarch):
             raise FormatError(
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
-        data = save_tensors(
-            {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()} | fixed
-        )
-        config |= {
-            VOCABULARY: self.vocabulary_fingerprint,
-            "tensors_sha256": hashlib.sha256(data).hexdigest(),
-        }
-        write_atomically(path / "model.safetensors", data)
-        write_atomically(path / "config.json", (json.dumps(config, indent=1) + "\n").encode())
+        tensors = {"initial": self.initial_probs, "emission": self.inputs.parameters()[0]}
+        tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
+        pieces = {name: Pieces.of(tensor, dtype) for name, tensor in tensors.items()}
+        if isinstance(self.inputs, ClassCategorical):
+            pieces |= {"class_of": Pieces.of(self.inputs.class_of), "share": Pieces.of(self.inputs.share)}
+        axes = self.transition.axes if isinstance(self.transition, Monarch) else None
+        write_hmm(make_directory(directory), pieces, self.vocab_size, axes, self.vocabulary_fingerprint)
 
     def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
         """Upload to a repository of the Hugging Face Hub, created if needed; return the URL of the commit.
@@ -321,6 +303,29 @@ class HMM(Chain):
             return cls(tensors["initial"], operator, ClassCategorical(table, *fixed) if fixed else table)
         except (KeyError, IndexError, ShapeError) as error:
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
+
+
+def write_hmm(
+    path: Path,
+    tensors: Mapping[str, Pieces],
+    vocab_size: int,
+    axes: Sequence[int] | None,
+    vocabulary_fingerprint: str | None,
+) -> str:
+    """Write ``model.safetensors`` and ``config.json`` into a directory; return the checksum that the latter holds of the former.
+
+    ``axes``: those that the factors of a Monarch transition rewrite; None if it is dense. Raises :class:`StorageError`.
+    """
+    sha256 = write_pieces(path / "model.safetensors", tensors)
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "hidden": tensors["initial"].shape[0],
+        "vocab_size": vocab_size,
+    }
+    config |= {"transition": "dense"} if axes is None else {"transition": "monarch", "axes": list(axes)}
+    config |= {VOCABULARY: vocabulary_fingerprint, "tensors_sha256": sha256}
+    write_atomically(path / "config.json", (json.dumps(config, indent=1) + "\n").encode())
+    return sha256
 
 
 def answers_log_prob(query: Callable[..., Tensor]) -> Callable[..., Tensor]:

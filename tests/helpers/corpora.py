@@ -12,7 +12,7 @@ from counting import HANGS
 
 import tractile as tt
 from tractile import distill
-from tractile.distill.latent import with_end_state
+from tractile.distill.start import with_end_state
 from tractile.lm import CircuitLM
 
 EOS = 4
