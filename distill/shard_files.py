@@ -57,14 +57,16 @@ def read_part_of_hmm(
         axes, fingerprint = config.get("axes"), config[VOCABULARY]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise FormatError(f"{folder} is not a saved HMM: {error!r}") from error
-    part = read_part([file], axes, team).map(torch.Tensor.float)
+    stored = read_part([file], axes, team)
+    part = stored.map(torch.Tensor.float)
     emission = part.emission
     if "class_of" in tensor_shapes(file):
         class_of, share = (read_range([file], name, 0, 0, 1) for name in ("class_of", "share"))
         emission = emission[:, class_of] * share
     if classes is not None:
         emission = classes.sum(emission)
-    return part.with_parameters([*part.parameters[:-1], emission]).normalised(), fingerprint
+    found = part.with_parameters([*part.parameters[:-1], emission])
+    return (found if stored.initial.dtype == torch.float32 else found.normalised()), fingerprint
 
 
 def write_whole(
