@@ -18,11 +18,12 @@ from functools import cache
 from itertools import count
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self
-
-import torch.distributed as dist
+from typing import TYPE_CHECKING, Self
 
 from ..errors import RankLost
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import PrefixStore, Store
 
 BEAT = 2.0
 """Seconds between two signs of life."""
@@ -46,16 +47,20 @@ def here() -> str:
 
 
 @cache
-def _store() -> dist.Store:
+def _store() -> Store:
     """Return the store of the job, which lives as long as this process: rank 0 serves it unless torchrun's agent does."""
-    store, _, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=START)))
-    found: dist.Store = store
+    from torch.distributed.rendezvous import rendezvous
+
+    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START)))
+    found: Store = store
     return found
 
 
-def store_of_job(job: str) -> dist.Store:
+def store_of_job(job: str) -> PrefixStore:
     """Return the part of the store that belongs to one job of this process."""
-    return dist.PrefixStore(job, _store())
+    from torch.distributed.distributed_c10d import PrefixStore
+
+    return PrefixStore(job, _store())
 
 
 class Heartbeat:
@@ -73,14 +78,17 @@ class Heartbeat:
         self._unreachable = ""
 
     def __enter__(self) -> Self:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+        from torch.distributed.distributed_c10d import PrefixStore
+
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         try:
             _store()
             # A connection of its own: one that waits for a key lets nobody else through.
-            client = dist.TCPStore(address, port, is_master=False, timeout=timedelta(seconds=START))
+            client = TCPStore(address, port, is_master=False, timeout=timedelta(seconds=START))
         except RuntimeError as error:
             raise RankLost(f"rank 0 is not there: nothing answers at {address}:{port} ({error})") from error
-        self._client = dist.PrefixStore(self.job, client)
+        self._client = PrefixStore(self.job, client)
         self._client.set(f"who/{self.rank}", here())
         self._say("0")
         self._await_all()
@@ -130,9 +138,9 @@ class Heartbeat:
             try:
                 self._say(str(number))
                 keys = [f"beat/{rank}" for rank in range(self.size)]
-                for rank, said in enumerate(self._client.multi_get(keys)):
-                    if self._heard[rank][0] != said.decode():
-                        self._heard[rank] = said.decode(), time.monotonic()
+                for rank, value in enumerate(self._client.multi_get(keys)):
+                    if self._heard[rank][0] != value.decode():
+                        self._heard[rank] = value.decode(), time.monotonic()
             except RuntimeError as error:
                 self._unreachable = (
                     f"the process that began the job does not answer any more ({error}); {CURE}"

@@ -48,13 +48,13 @@ def write_pieces(path: Path, tensors: Mapping[str, Pieces]) -> str:
     text += b" " * (-len(text) % 8)
     sha256 = hashlib.sha256()
 
-    def content() -> Iterator[bytes]:
+    def content() -> Iterator[bytes | memoryview]:
         yield len(text).to_bytes(8, "little") + text
         for _, dtype, pieces in tensors.values():
             for piece in pieces:
                 yield memory(piece.detach().to("cpu", dtype))
 
-    def hashed() -> Iterator[bytes]:
+    def hashed() -> Iterator[bytes | memoryview]:
         for piece in content():
             sha256.update(piece)
             yield piece
@@ -63,7 +63,6 @@ def write_pieces(path: Path, tensors: Mapping[str, Pieces]) -> str:
     return sha256.hexdigest()
 
 
-def memory(tensor: Tensor) -> bytes:
+def memory(tensor: Tensor) -> memoryview:
     """Return the bytes of a tensor on the CPU, without a copy if it is contiguous."""
-    found: bytes = tensor.contiguous().view(-1).view(torch.uint8).numpy().data
-    return found
+    return tensor.contiguous().view(-1).view(torch.uint8).numpy().data

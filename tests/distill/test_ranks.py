@@ -113,7 +113,9 @@ def evaluated(corpus: Path, out: Path) -> None:
     found = [asdict(distill.evaluate(tt.HMM.random(3, 5), data, batch_size=100))]
     dog = tt.Automaton.from_edges([(0, range(5), 0), (0, 3, 1), (1, range(5), 1)], 0, [1], 5)
     lm = tt.CircuitLM(source(), eos_token_id=EOS)
-    worth = distill.guidance(lm, [[], [0], [1]], dog, {"gcd": None, "pgcd": tt.HMM.random(3, 5)}, 6, particles=4)
+    worth = distill.guidance(
+        lm, [[], [0], [1]], dog, {"gcd": None, "pgcd": tt.HMM.random(3, 5)}, 6, particles=4
+    )
     found += [asdict(each) for each in worth.values()]
     with ranks() as team:
         if team.rank == 0:
