@@ -143,7 +143,7 @@ class Heartbeat:
                         self._heard[rank] = value.decode(), time.monotonic()
             except RuntimeError as error:
                 self._unreachable = (
-                    f"the process that began the job does not answer any more ({error}); {CURE}"
+                    f"rank 0 ({self._who[0]}), or the agent of torchrun, serves the job no more: {error}; {CURE}"
                 )
             if (said := self._lost(SILENCE)) and not self._over.wait(DOUBTED + 4 * BEAT):
                 print(f"tractile: rank {self.rank}: {said}", file=sys.stderr, flush=True)
@@ -151,6 +151,8 @@ class Heartbeat:
 
     def _lost(self, silence: float) -> str:
         """Return who is lost, and what to do; "" if nobody is."""
+        if self._unreachable:  # nobody can be heard
+            return self._unreachable
         now, found = time.monotonic(), list[str]()
         for rank, (said, since) in list(self._heard.items()):
             name = f"rank {rank} ({self._who[rank]})"
@@ -158,4 +160,4 @@ class Heartbeat:
                 found.append(f"{name} {said}")
             elif said != "left" and rank != self.rank and now - since > silence:
                 found.append(f"{name} has not been heard of for {now - since:.0f} seconds")
-        return f"{'; '.join(found)}; {CURE}" if found else self._unreachable
+        return f"{'; '.join(found)}; {CURE}" if found else ""

@@ -100,19 +100,21 @@ def kill_when(
     job: Callable[..., object],
     *args: object,
     size: int = 1,
+    which: int = -1,
     by: int = signal.SIGKILL,
 ) -> list[int | None]:
-    """Start ranks and kill the last, or send it another signal, as soon as something is there; the others' exit codes."""
+    """Start ranks and kill one, or send it another signal, as soon as something is there; the others' exit codes."""
     gate = Gate(there)
-    *others, last = together(job, *args, size=size, gate=gate)
+    others = together(job, *args, size=size, gate=gate)
+    lost = others.pop(which)
     assert gate.arrived.poll(HANGS)
-    os.kill(last.pid, by)
+    os.kill(lost.pid, by)
     if by == signal.SIGKILL:
-        last.join()
+        lost.join()
     gate.open.send(None)
     codes = finish(*others)
-    last.kill()
-    last.join()
+    lost.kill()
+    lost.join()
     return codes
 
 
