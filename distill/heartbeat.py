@@ -142,9 +142,7 @@ class Heartbeat:
                     if self._heard[rank][0] != value.decode():
                         self._heard[rank] = value.decode(), time.monotonic()
             except RuntimeError as error:
-                self._unreachable = (
-                    f"rank 0 ({self._who[0]}), or the agent of torchrun, serves the job no more: {error}; {CURE}"
-                )
+                self._unreachable = f"rank 0 ({self._who[0]}), or the agent of torchrun, serves the job no more: {error}; {CURE}"
             if (said := self._lost(SILENCE)) and not self._over.wait(DOUBTED + 4 * BEAT):
                 print(f"tractile: rank {self.rank}: {said}", file=sys.stderr, flush=True)
                 os._exit(1)

@@ -92,15 +92,16 @@ class ShardedHMM:
         )
 
     def m_step(self, counts: HMMCounts, pseudocount: float = 0.0) -> ShardedHMM:
-        """Normalise counts, with ``pseudocount`` added where a parameter is not zero; unused rows stay.
+        """Normalise counts, which are overwritten, with ``pseudocount`` added where a parameter is not zero; unused rows stay.
 
         Raises :class:`EvidenceError` if a count is not a finite number.
         """
         given = [counts.initial, *counts.transition, counts.emission]
-        added = [c + pseudocount * (w > 0) for w, c in zip(self.parameters, given, strict=True)]
+        for weight, count in zip(self.parameters, given, strict=True):
+            count += pseudocount * (weight > 0)
         found = list[Tensor]()
         for name, weight, count, total in zip(
-            names_and_cuts(self.axes), self.parameters, added, self.row_sums(added), strict=True
+            names_and_cuts(self.axes), self.parameters, given, self.row_sums(given), strict=True
         ):
             if not bool(total.isfinite().all()):
                 row = int((~total.isfinite()).flatten().nonzero()[0])
@@ -109,7 +110,8 @@ class ShardedHMM:
                     "each alone, and check the parameters of the HMM"
                 )
             tiny = torch.finfo(total.dtype).tiny  # smaller sums are not accurate, and count for nothing
-            found.append(torch.where(total >= tiny, (count / total.clamp(min=tiny)).to(weight.dtype), weight))
+            count /= total.clamp(min=tiny)
+            found.append(torch.where(total >= tiny, count.to(weight.dtype), weight))
         return self.with_parameters(found)
 
     def blend(self, new: ShardedHMM, step: float) -> ShardedHMM:
