@@ -1,11 +1,8 @@
 """`tractile distill`: a language model into an HMM."""
 
 import dataclasses
-import json
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +15,6 @@ from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..distill.checkpoint import last_step
 from ..embedded import LM_PATH
-from ..errors import FormatError
-from ..layers import Monarch
 from ..lm import TransformersLM
 from .common import (
     AsJson,
@@ -27,23 +22,25 @@ from .common import (
     MaxNewTokens,
     Model,
     Seed,
-    complain,
     console,
     device_named,
     language_model,
     print_facts,
 )
+from .distill_parts import (
+    Transition,
+    grown,
+    is_first,
+    parse_share,
+    print_once,
+    read_prompts,
+    shards_drawn,
+    told_when_stopped,
+)
 
 distill_app = typer.Typer(help="Distil a language model into an HMM.")
 
 Corpus = Annotated[Path, typer.Option("--corpus", exists=True, file_okay=False, help="Folder of a corpus.")]
-
-
-class Transition(StrEnum):
-    """The parametrisation of a transition matrix."""
-
-    dense = "dense"
-    monarch = "monarch"
 
 
 class Init(StrEnum):
@@ -100,7 +97,7 @@ def distill_sample(
             "--vllm starts an engine of its own: instead of torchrun, start a process for each GPU with CUDA_VISIBLE_DEVICES "
             "and --share"
         )
-    part = _share(share)
+    part = parse_share(share)
     if part is not None and text is not None:
         raise typer.BadParameter("--share is for drawing; existing text is shared by torchrun")
     name = "embedded" if model is None else model.name
@@ -113,13 +110,13 @@ def distill_sample(
         lm = TransformersLM(network, tokenizer, temperature)
     if text is not None:
         lines = text.read_text(encoding="utf-8-sig").splitlines()
-        with told_when_stopped(out, lambda: _shards(out)):
+        with told_when_stopped(out, lambda: shards_drawn(out)):
             corpus = distill.from_text(
                 lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name
             )
     else:
         assert num_sequences is not None
-        asked = [""] if prompts is None else _prompts(prompts)
+        asked = [""] if prompts is None else read_prompts(prompts)
         settings: dict[str, Any] = {
             "seed": seed,
             "shard_size": shard_size,
@@ -127,7 +124,7 @@ def distill_sample(
             "model": name if temperature == 1 else f"{name} at temperature {temperature}",
             "tokenizer": tokenizer,
         }
-        with told_when_stopped(out, lambda: _shards(out)):
+        with told_when_stopped(out, lambda: shards_drawn(out)):
             if part is not None:
                 missing = distill.sample_share(
                     lm, out, num_sequences, max_new_tokens, asked, share=part[0], of=part[1], **settings
@@ -135,7 +132,7 @@ def distill_sample(
                 console.print(f"share {share} is drawn; {missing} shards of others are missing in {out}")
                 return
             corpus = distill.sample(lm, out, num_sequences, max_new_tokens, asked, **settings)
-    _print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
+    print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
 
 
 @distill_app.command(name="train")
@@ -215,7 +212,7 @@ def distill_train(
         )
     initial: HMM | Callable[[], HMM] | None = latent if from_model and not begin_from else None
     if begin_from and not shard:
-        initial = _grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
+        initial = grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
     with told_when_stopped(out, lambda: f"after the checkpoint of step {last_step(out)}"):
         if shard:
             first = begin_from[0] if begin_from else None
@@ -232,7 +229,7 @@ def distill_train(
                 initial_name=made_by,
                 **settings,
             )
-    _print_once(f"HMM of {hidden} hidden states over {data.manifest.vocab_size} tokens in {out}")
+    print_once(f"HMM of {hidden} hidden states over {data.manifest.vocab_size} tokens in {out}")
 
 
 @distill_app.command(name="eval")
@@ -270,7 +267,7 @@ def distill_eval(
             particles=particles,
         )
         facts["guidance"] = {name: dataclasses.asdict(found) for name, found in worth.items()}
-    if not _is_first():
+    if not is_first():
         return
     if not as_json:
         for name in ("by_position", "lm_by_position"):
@@ -280,71 +277,3 @@ def distill_eval(
                 f"log weights ± {found['deviation']:.2f} nats, effective sample size {found['effective']:.0%}"
             )
     print_facts(facts, as_json)
-
-
-@contextmanager
-def told_when_stopped(out: Path, where: Callable[[], str]) -> Iterator[None]:
-    """On Ctrl-C, or SIGTERM, print one line with where the run stopped and how to resume it, and exit with status 130."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # torchrun and SLURM stop a rank so
-    try:
-        yield
-    except KeyboardInterrupt:
-        text = f"stopped {where()}; {out} keeps what was done, and the same command goes on from there"
-        raise typer.Exit(complain(text, 130) if _is_first() else 130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _share(text: str) -> tuple[int, int] | None:
-    """Parse I/N: share I of N, counted from 0; None for no share. Raises ``BadParameter``."""
-    share, _, of = text.partition("/")
-    if text and not (share.isdigit() and of.isdigit() and int(share) < int(of)):
-        raise typer.BadParameter(f"--share is I/N with I from 0 to N - 1, such as 0/8, not {text!r}")
-    return (int(share), int(of)) if text else None
-
-
-def _shards(out: Path) -> str:
-    """Describe the number of shards in the folder of a corpus: "after 3 shards"."""
-    number = len(list(out.glob("shard-*.safetensors")))
-    return f"after {number} shard{'s' * (number != 1)}"
-
-
-def _print_once(text: str) -> None:
-    """Print a line, on rank 0 only."""
-    if _is_first():
-        console.print(text)
-
-
-def _is_first() -> bool:
-    return os.environ.get("RANK", "0") == "0"
-
-
-def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -> HMM:
-    """Split the states of one HMM, or build the Kronecker product of two."""
-    hmm = distill.split(smaller[0], hidden, seed) if len(smaller) == 1 else distill.kronecker(*smaller)
-    monarch = isinstance(hmm.transition, Monarch)
-    if hmm.hidden != hidden or monarch != (transition is Transition.monarch):
-        form = "monarch" if monarch else "dense"
-        raise typer.BadParameter(
-            f"--from gives {hmm.hidden} states, {form}: say so with --hidden and --transition"
-        )
-    return hmm
-
-
-def _prompts(path: Path) -> list[str | list[int]]:
-    """Read one prompt a line: as text, or as JSON from a .jsonl file."""
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
-    if path.suffix != ".jsonl":
-        return list(lines)
-    found: list[str | list[int]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            fields = json.loads(line)
-            found.append(
-                str(fields["prompt"]) if "prompt" in fields else [int(token) for token in fields["tokens"]]
-            )
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError(
-                f'{path}, line {number}: expected {{"prompt": text}} or {{"tokens": ids}}, not {line[:60]!r}'
-            ) from error
-    return found

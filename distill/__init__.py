@@ -2,10 +2,11 @@
 
 from .corpus import Corpus
 from .evaluate import Evaluation, evaluate
+from .existing_text import from_text
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
 from .latent import initialise
-from .sampling import from_text, sample, sample_prefixes, sample_share
+from .sampling import sample, sample_prefixes, sample_share
 from .start import random_start
 from .train import train, train_sharded
 from .vllm import VLLM
