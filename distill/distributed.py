@@ -73,7 +73,8 @@ class Ranks:
             try:
                 said["value"] = make()
             except TractileError as error:
-                said["error"], said["message"] = type(error).__name__, str(error)
+                self._told({"error": type(error).__name__, "message": str(error)}, 0)
+                raise
         said = self._told(said, 0)
         if "error" in said:
             raise getattr(errors, said["error"])(said["message"])

@@ -22,7 +22,7 @@ from ..fingerprints import check_same
 from ..inference.threads import one_thread
 from ..lm.base import fingerprint_of
 from ..token_bytes import tokenizer_fingerprint
-from .corpus import Corpus, shard_file, tokenizer_hash
+from .corpus import Corpus, missing_shards, shard_file, tokenizer_hash
 from .distributed import ranks
 from .drawing import Pace, draw_shard
 from .manifest import Manifest, begin
@@ -90,7 +90,7 @@ def sample(
         manifest = Manifest(**team.first(lambda: asdict(begin(path, manifest, lm))))
         if team.rank:  # the models of all ranks are one
             begin(path, manifest, lm)
-        elif there := sum(shard_file(path, shard).exists() for shard in range(manifest.num_shards)):
+        elif there := manifest.num_shards - len(missing_shards(path, manifest)):
             _log.info("%s: the corpus goes on with %d of %d shards drawn", path, there, manifest.num_shards)
         _draw(lm, path, manifest, (team.rank, team.size), batch_size, save_seconds, clock)
         team.wait()
@@ -134,7 +134,7 @@ def sample_share(
     with one_thread(lm), locked(path, f"{share} of {of}"):
         manifest = begin(path, manifest, lm)
         _draw(lm, path, manifest, (share, of), batch_size, save_seconds, time.monotonic)
-    return sum(not shard_file(path, shard).exists() for shard in range(manifest.num_shards))
+    return len(missing_shards(path, manifest))
 
 
 def _planned(
