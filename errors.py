@@ -25,6 +25,7 @@ __all__ = [
     "NoParticleSurvived",
     "PotentialError",
     "ProposalError",
+    "RankLost",
     "ShapeError",
     "StorageError",
     "TimeLimitPassed",
@@ -75,6 +76,10 @@ class StorageError(TractileError, OSError):
 
 class FolderInUse(StorageError):
     """Another process writes in the same folder; the message names it and its lock."""
+
+
+class RankLost(TractileError, RuntimeError):
+    """A process of a job of several has died, has stopped with an error or does not answer; the message names its rank."""
 
 
 class UnsupportedConstraint(TractileError, ValueError):

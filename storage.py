@@ -22,7 +22,7 @@ DAY = 24 * 3600  # seconds without a write after which a temporary file counts a
 _numbers = itertools.count()  # so that threads of one process do not share a temporary file
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+def write_atomically(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file atomically; ``content`` is given whole or in pieces. Raises :class:`StorageError`.
 
     Also removes abandoned temporary files of the same path (:func:`remove_abandoned`).

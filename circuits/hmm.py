@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +22,7 @@ from ..layers.operator import TensorMap
 from .chain import Chain
 from .io.ctrlg import ctrlg_parameters, is_ctrlg
 from .io.file_format import VOCABULARY, read_files, register, write_files
+from .io.pieces import Pieces
 
 FORMAT = "tractile-hmm-1"
 _log = logging.getLogger(__name__)
@@ -213,21 +214,17 @@ class HMM(Chain):
         >>> tt.log_marginal(again, torch.tensor([[1, 1]])).exp(), tt.log_marginal(hmm, torch.tensor([[1, 1]])).exp()
         (tensor([0.3515], dtype=torch.float64), tensor([0.3515], dtype=torch.float64))
         """
-        tensors = {"initial": self.initial_probs, "emission": self.inputs.parameters()[0]}
-        tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
-        tensors = {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()}
-        if isinstance(self.inputs, ClassCategorical):
-            tensors |= {"class_of": self.inputs.class_of, "share": self.inputs.share.cpu()}
-        config: dict[str, Any] = {"format": FORMAT, "hidden": self.hidden, "vocab_size": self.vocab_size}
-        if isinstance(self.transition, Monarch):
-            config |= {"transition": "monarch", "axes": list(self.transition.axes)}
-        elif isinstance(self.transition, Dense):
-            config["transition"] = "dense"
-        else:
+        if not isinstance(self.transition, Dense | Monarch):
             raise FormatError(
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
-        write_files(directory, config | {VOCABULARY: self.vocabulary_fingerprint}, tensors, indent=1)
+        tensors = {"initial": self.initial_probs, "emission": self.inputs.parameters()[0]}
+        tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
+        pieces = {name: Pieces.of(tensor, dtype) for name, tensor in tensors.items()}
+        if isinstance(self.inputs, ClassCategorical):
+            pieces |= {"class_of": Pieces.of(self.inputs.class_of), "share": Pieces.of(self.inputs.share)}
+        axes = self.transition.axes if isinstance(self.transition, Monarch) else None
+        write_hmm(directory, pieces, self.vocab_size, axes, self.vocabulary_fingerprint)
 
     def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
         """Upload to a repository of the Hugging Face Hub, created if needed; return the URL of the commit.
@@ -294,6 +291,22 @@ class HMM(Chain):
             return cls(tensors["initial"], operator, ClassCategorical(table, *fixed) if fixed else table)
         except (KeyError, IndexError, ShapeError) as error:
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
+
+
+def write_hmm(
+    directory: str | Path,
+    tensors: Mapping[str, Pieces],
+    vocab_size: int,
+    axes: Sequence[int] | None,
+    vocabulary_fingerprint: str | None,
+) -> str:
+    """Write an HMM by the pieces of its tensors; return the checksum of the tensors.
+
+    ``axes``: those that the factors of a Monarch transition rewrite; None if it is dense. Raises :class:`StorageError`.
+    """
+    config: dict[str, Any] = {"format": FORMAT, "hidden": tensors["initial"].shape[0], "vocab_size": vocab_size}
+    config |= {"transition": "dense"} if axes is None else {"transition": "monarch", "axes": list(axes)}
+    return write_files(directory, config | {VOCABULARY: vocabulary_fingerprint}, tensors, indent=1)
 
 
 def answers_log_prob(query: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -1,7 +1,6 @@
 """Parts that the commands share: one-line errors, options for models, loading and printing."""
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ from typer.exceptions import Abort, Exit, TyperException
 
 from ..circuits.hmm import HMM
 from ..constraints.report import MOST_TEXTS
+from ..distill.distributed import own_device
 from ..embedded import load_lm
 from ..errors import FormatError, TractileError
 from ..fingerprints import check_vocabularies
@@ -120,16 +120,14 @@ def check_guide(guide: HMM, hmm: Path | None, model: Path | None, lm: Transforme
 
 
 def device_named(name: str) -> torch.device:
-    """Return the torch device of a name; "cuda" is the GPU of this rank. Raises ``BadParameter``."""
+    """Return the torch device of a name and make it the current one; "cuda" is the GPU of this rank. Raises ``BadParameter``."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
         raise typer.BadParameter(f"--device {name!r} is no device; use cpu or cuda") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise typer.BadParameter("--device cuda: there is no GPU that torch can use; use cpu")
-    if name == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return device
+    return own_device(device)
 
 
 def print_facts(facts: dict[str, Any], as_json: bool) -> None:

@@ -1,10 +1,8 @@
 """`tractile distill`: a language model into an HMM."""
 
 import dataclasses
-import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +15,6 @@ from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..distill.checkpoint import last_step
 from ..embedded import LM_PATH
-from ..errors import FormatError
-from ..layers import Monarch
 from ..lm import TransformersLM
 from .common import (
     AsJson,
@@ -26,23 +22,25 @@ from .common import (
     MaxNewTokens,
     Model,
     Seed,
-    complain,
     console,
     device_named,
     language_model,
     print_facts,
 )
+from .distill_parts import (
+    Transition,
+    grown,
+    is_first,
+    parse_share,
+    print_once,
+    read_prompts,
+    shards_drawn,
+    told_when_stopped,
+)
 
 distill_app = typer.Typer(help="Distil a language model into an HMM.")
 
 Corpus = Annotated[Path, typer.Option("--corpus", exists=True, file_okay=False, help="Folder of a corpus.")]
-
-
-class Transition(StrEnum):
-    """The parametrisation of a transition matrix."""
-
-    dense = "dense"
-    monarch = "monarch"
 
 
 class Init(StrEnum):
@@ -76,18 +74,32 @@ def distill_sample(
     vllm: Annotated[
         bool, typer.Option("--vllm", help="Draw with vLLM, which must be installed; it chooses its device.")
     ] = False,
+    share: Annotated[
+        str,
+        typer.Option(
+            help="I/N, I from 0 to N - 1: draw this share alone, beside N - 1 other processes (one vLLM engine a GPU)."
+        ),
+    ] = "",
     device: Device = "cpu",
     model: Model = None,
 ) -> None:
     """Sample a corpus from a language model; the same command resumes an interrupted run.
 
-    Under torchrun the ranks share the work."""
+    Under torchrun the ranks share the work; with --share, processes that know nothing of each other do."""
     if (text is None) == (num_sequences is None):
         raise typer.BadParameter("give --num-sequences to draw from the model, or --text for existing text")
     if vllm and (text is not None or temperature != 1):
         raise typer.BadParameter(
             "--vllm draws from the model at temperature 1: leave --text and --temperature out"
         )
+    if vllm and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise typer.BadParameter(
+            "--vllm starts an engine of its own: instead of torchrun, start a process for each GPU with CUDA_VISIBLE_DEVICES "
+            "and --share"
+        )
+    part = parse_share(share)
+    if part is not None and text is not None:
+        raise typer.BadParameter("--share is for drawing; existing text is shared by torchrun")
     name = "embedded" if model is None else model.name
     lm: TransformersLM | distill.VLLM
     if vllm:
@@ -98,26 +110,29 @@ def distill_sample(
         lm = TransformersLM(network, tokenizer, temperature)
     if text is not None:
         lines = text.read_text(encoding="utf-8-sig").splitlines()
-        with told_when_stopped(out, lambda: _shards(out)):
+        with told_when_stopped(out, lambda: shards_drawn(out)):
             corpus = distill.from_text(
                 lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name
             )
     else:
         assert num_sequences is not None
-        with told_when_stopped(out, lambda: _shards(out)):
-            corpus = distill.sample(
-                lm,
-                out,
-                num_sequences,
-                max_new_tokens,
-                [""] if prompts is None else _prompts(prompts),
-                seed=seed,
-                shard_size=shard_size,
-                batch_size=batch_size,
-                model=name if temperature == 1 else f"{name} at temperature {temperature}",
-                tokenizer=tokenizer,
-            )
-    _print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
+        asked = [""] if prompts is None else read_prompts(prompts)
+        settings: dict[str, Any] = {
+            "seed": seed,
+            "shard_size": shard_size,
+            "batch_size": batch_size,
+            "model": name if temperature == 1 else f"{name} at temperature {temperature}",
+            "tokenizer": tokenizer,
+        }
+        with told_when_stopped(out, lambda: shards_drawn(out)):
+            if part is not None:
+                missing = distill.sample_share(
+                    lm, out, num_sequences, max_new_tokens, asked, share=part[0], of=part[1], **settings
+                )
+                console.print(f"share {share} is drawn; {missing} shards of others are missing in {out}")
+                return
+            corpus = distill.sample(lm, out, num_sequences, max_new_tokens, asked, **settings)
+    print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
 
 
 @distill_app.command(name="train")
@@ -152,7 +167,11 @@ def distill_train(
     checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0,
     half: Annotated[bool, typer.Option("--half", help="Messages in bfloat16, counts in float32.")] = False,
     shard: Annotated[
-        bool, typer.Option("--shard", help="Under torchrun, ranks deal out the hidden states, not the text.")
+        bool,
+        typer.Option(
+            "--shard",
+            help="Under torchrun, ranks share the hidden states: for an HMM that is too large for one.",
+        ),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run, or another HMM, that --out holds.")
@@ -170,36 +189,47 @@ def distill_train(
         network, tokenizer = language_model(model, device)
         return distill.initialise(network, tokenizer, data, hidden, transition.value, seed=seed)
 
-    initial: HMM | Callable[[], HMM] | None = None
-    if begin_from:
-        if init is not None or len(begin_from) > 2:
-            raise typer.BadParameter("--from is given once or twice, and without --init")
-        initial = _grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
-    elif init is Init.latent or (init is None and model is not None):
-        initial = latent
-    with told_when_stopped(out, lambda: f"after the checkpoint of step {last_step(out)}"):
-        hmm = distill.train(
-            data,
-            hidden,
-            transition.value,
-            epochs,
-            initial=initial,
-            step_size=step_size,
-            batch_size=batch_size,
-            chunk_size=chunk_size,
-            pseudocount=pseudocount,
-            token_dropout=token_dropout,
-            held_out=held_out,
-            checkpoint_minutes=checkpoint_minutes,
-            seed=seed,
-            out=out,
-            messages=torch.bfloat16 if half else None,
-            shard=shard,
-            device=device_named(device),
-            initial_name=f"clusters of hidden states of {'the embedded model' if model is None else model.name}",
-            overwrite=overwrite,
+    settings: dict[str, Any] = {
+        "step_size": step_size,
+        "batch_size": batch_size,
+        "chunk_size": chunk_size,
+        "pseudocount": pseudocount,
+        "token_dropout": token_dropout,
+        "held_out": held_out,
+        "checkpoint_minutes": checkpoint_minutes,
+        "seed": seed,
+        "messages": torch.bfloat16 if half else None,
+        "device": device_named(device),
+        "overwrite": overwrite,
+    }
+    from_model = init is Init.latent or (init is None and model is not None)
+    if begin_from and (init is not None or len(begin_from) > 2):
+        raise typer.BadParameter("--from is given once or twice, and without --init")
+    if shard and (from_model or len(begin_from or []) > 1):
+        raise typer.BadParameter(
+            "--shard begins at random, or with one HMM of as many states: make it before, in one process (--epochs 0), and give "
+            "it as --from"
         )
-    _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
+    initial: HMM | Callable[[], HMM] | None = latent if from_model and not begin_from else None
+    if begin_from and not shard:
+        initial = grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
+    with told_when_stopped(out, lambda: f"after the checkpoint of step {last_step(out)}"):
+        if shard:
+            first = begin_from[0] if begin_from else None
+            distill.train_sharded(data, hidden, out, transition.value, epochs, initial=first, **settings)
+        else:
+            made_by = f"clusters of hidden states of {'the embedded model' if model is None else model.name}"
+            distill.train(
+                data,
+                hidden,
+                transition.value,
+                epochs,
+                out=out,
+                initial=initial,
+                initial_name=made_by,
+                **settings,
+            )
+    print_once(f"HMM of {hidden} hidden states over {data.manifest.vocab_size} tokens in {out}")
 
 
 @distill_app.command(name="eval")
@@ -212,17 +242,19 @@ def distill_eval(
     ] = None,
     model: Model = None,
     particles: Annotated[int, typer.Option(min=2, help="Particles a prompt, with --keyword.")] = 32,
+    device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
     """Evaluate an HMM on a corpus: nats per token, and the divergence from the model that drew it.
 
     With --keyword, also the spread of the particles' log weights under GCD and under P-GCD with this HMM, on the first eight
-    prompts of the corpus.
+    prompts of the corpus. Under torchrun the ranks share the work.
     """
-    trained, data = HMM.from_pretrained(hmm), distill.Corpus.load(corpus)
+    where = device_named(device)
+    trained, data = HMM.from_pretrained(hmm).to(where), distill.Corpus.load(corpus)
     facts = dataclasses.asdict(distill.evaluate(trained, data))
     if keyword:
-        network, tokenizer = language_model(model)
+        network, tokenizer = language_model(model, device)
         data.check_tokenizer(tokenizer)
         guides: dict[str, Any] = {"gcd": None, "pgcd": trained}
         fa = constraints.keywords(keyword).compile(Vocabulary.from_tokenizer(tokenizer), require_eos=False)
@@ -235,6 +267,8 @@ def distill_eval(
             particles=particles,
         )
         facts["guidance"] = {name: dataclasses.asdict(found) for name, found in worth.items()}
+    if not is_first():
+        return
     if not as_json:
         for name in ("by_position", "lm_by_position"):
             facts[name] = facts[name] and " ".join(f"{nats:.2f}" for nats in facts[name])
@@ -243,56 +277,3 @@ def distill_eval(
                 f"log weights ± {found['deviation']:.2f} nats, effective sample size {found['effective']:.0%}"
             )
     print_facts(facts, as_json)
-
-
-@contextmanager
-def told_when_stopped(out: Path, where: Callable[[], str]) -> Iterator[None]:
-    """On Ctrl-C print one line with where the run stopped and how to resume it, and exit with status 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        text = f"stopped {where()}; {out} keeps what was done, and the same command goes on from there"
-        raise typer.Exit(complain(text, 130) if os.environ.get("RANK", "0") == "0" else 130) from None
-
-
-def _shards(out: Path) -> str:
-    """Describe the number of shards in the folder of a corpus: "after 3 shards"."""
-    number = len(list(out.glob("shard-*.safetensors")))
-    return f"after {number} shard{'s' * (number != 1)}"
-
-
-def _print_once(text: str) -> None:
-    """Print a line, on rank 0 only."""
-    if os.environ.get("RANK", "0") == "0":
-        console.print(text)
-
-
-def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -> HMM:
-    """Split the states of one HMM, or build the Kronecker product of two."""
-    hmm = distill.split(smaller[0], hidden, seed) if len(smaller) == 1 else distill.kronecker(*smaller)
-    monarch = isinstance(hmm.transition, Monarch)
-    if hmm.hidden != hidden or monarch != (transition is Transition.monarch):
-        form = "monarch" if monarch else "dense"
-        raise typer.BadParameter(
-            f"--from gives {hmm.hidden} states, {form}: say so with --hidden and --transition"
-        )
-    return hmm
-
-
-def _prompts(path: Path) -> list[str | list[int]]:
-    """Read one prompt a line: as text, or as JSON from a .jsonl file."""
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
-    if path.suffix != ".jsonl":
-        return list(lines)
-    found: list[str | list[int]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            fields = json.loads(line)
-            found.append(
-                str(fields["prompt"]) if "prompt" in fields else [int(token) for token in fields["tokens"]]
-            )
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError(
-                f'{path}, line {number}: expected {{"prompt": text}} or {{"tokens": ids}}, not {line[:60]!r}'
-            ) from error
-    return found

@@ -2,11 +2,13 @@
 
 from .corpus import Corpus
 from .evaluate import Evaluation, evaluate
+from .existing_text import from_text
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
-from .latent import initialise, random_start
-from .sampling import from_text, sample, sample_prefixes
-from .train import train
+from .latent import initialise
+from .sampling import sample, sample_prefixes, sample_share
+from .start import random_start
+from .train import train, train_sharded
 from .vllm import VLLM
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "sample_prefixes",
     "random_start",
     "sample",
+    "sample_share",
     "split",
     "train",
+    "train_sharded",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
 from typing import Any
 
-from ..circuits.hmm import HMM
-from ..layers import Monarch
 from .manifest import Manifest
+from .tensor_file import tensor_shapes
 
 SETTINGS = (
     "epochs",
@@ -68,9 +69,13 @@ Where it is wrong the sampler stays exact and needs more particles.
 
 
 def model_card(
-    hmm: HMM, manifest: Manifest, settings: Mapping[str, Any], log: Sequence[Mapping[str, Any]], floor: float
+    folder: Path,
+    manifest: Manifest,
+    settings: Mapping[str, Any],
+    log: Sequence[Mapping[str, Any]],
+    floor: float,
 ) -> str:
-    """Write the model card (``README.md``) of a trained HMM from the corpus's manifest, the settings of the run and its log."""
+    """Write the model card (``README.md``) of the HMM in a folder from the corpus's manifest, the run's settings and its log."""
     tested = [line for line in log if "held_out" in line]
     measured = "No epoch was measured."
     if tested:
@@ -85,18 +90,19 @@ def model_card(
     if log:
         speed = statistics.median(line["tokens_per_second"] for line in log)
         pace = f"{len(log):,} steps took {log[-1]['seconds']:,.0f} seconds, at {speed:,.0f} tokens a second (median)."
-    transition = "dense"
-    if isinstance(hmm.transition, Monarch):
-        transition = f"Monarch ({' × '.join(str(size) for size in hmm.transition.weights[0].shape[:-1])})"
-    weights = [hmm.initial_probs, *hmm.transition.parameters(), *hmm.inputs.parameters()]
+    shapes = tensor_shapes(folder / "model.safetensors")
+    weights = {name: shape for name, shape in shapes.items() if name not in ("class_of", "share")}
+    transition, dims = "dense", shapes["transition.0"][:-1]
+    if settings["transition"] != "dense":
+        transition = f"Monarch ({' × '.join(map(str, dims))})"
     return TEXT.format(
         source=manifest.model or "a text corpus",
         tokenizer=f"hash `{manifest.tokenizer}`" if manifest.tokenizer else "not recorded",
-        hidden=hmm.hidden,
+        hidden=shapes["initial"][0],
         transition=transition,
-        vocab_size=hmm.vocab_size,
+        vocab_size=manifest.vocab_size,
         eos_token_id=manifest.eos_token_id,
-        parameters=sum(weight.numel() for weight in weights),
+        parameters=sum(map(prod, weights.values())),
         max_new_tokens=manifest.max_new_tokens,
         prompts=f"{len(manifest.prompts):,}" if manifest.prompts else "none: existing text",
         corpus_seed=manifest.seed,

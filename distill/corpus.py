@@ -150,7 +150,7 @@ class Corpus:
         """Memory-map a corpus from its directory. Raises :class:`FormatError` if it is no corpus, incomplete or damaged."""
         path = Path(directory)
         manifest = read_manifest(path)
-        missing = [i for i in range(manifest.num_shards) if not shard_file(path, i).exists()]
+        missing = missing_shards(path, manifest)
         if missing:
             raise FormatError(
                 f"{path} is not a complete corpus: {len(missing)} of {manifest.num_shards} shards are missing, "
@@ -197,6 +197,12 @@ def tokenizer_hash(tokenizer: Any) -> str:
 def shard_file(path: Path, index: int) -> Path:
     """Return the path of a shard."""
     return path / f"shard-{index:05d}.safetensors"
+
+
+def missing_shards(path: Path, manifest: Manifest) -> list[int]:
+    """Return the numbers of the shards that are not there; the folder is read anew, where other machines write in it."""
+    names = {file.name for file in path.iterdir()}
+    return [i for i in range(manifest.num_shards) if shard_file(path, i).name not in names]
 
 
 def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, Tensor]) -> None:

@@ -8,6 +8,7 @@ The counts are those of :mod:`tractile.inference.queries.baum_welch`. A paramete
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 import torch
@@ -110,36 +111,47 @@ def em_step(
     """Do one mini-batch step of EM; return the new HMM, and log p of the batch under the old one, in nats.
 
     Counts are summed over chunks of ``chunk_size`` sequences, which bounds memory, and over the ranks of ``team``: each rank
-    takes some of the chunks, or all of them if the states are sharded. With ``eos_token_id`` padding is skipped: the end state
-    emits it with certainty, so it would change nothing.
+    takes an equal share of the sequences, or all of them if the states are sharded. Emissions are counted, and sent, for the
+    tokens of the batch only. With ``eos_token_id`` padding is skipped: the end state emits it with certainty, so it would change
+    nothing.
     """
-    team = team or Ranks()
-    sharded = hmm.team.size > 1
+    team = Ranks() if team is None or hmm.team.size > 1 else team
+    device = hmm.emission.device
+    seen, numbers = tokens.clamp(min=-1).unique(return_inverse=True)
+    numbers -= int(seen[0] < 0)  # −1, an unobserved token, stays −1
+    seen = seen[seen >= 0].to(device)
+    part = replace(hmm, emission=hmm.emission.index_select(1, seen))
     initial, *weights, emission, unobserved = (
         torch.zeros_like(p, dtype=torch.float64)  # so that the order of summation hardly matters
-        for p in (hmm.initial, *hmm.weights, hmm.emission, hmm.initial)
+        for p in (part.initial, *part.weights, part.emission, part.initial)
     )
     counts = HMMCounts(initial, weights, emission, unobserved, initial.new_zeros(()))
     missing = (
         None if eos_token_id is None else 1 - hmm.emission[:, eos_token_id]
     )  # an unobserved token is never the end token, see drop_tokens
-    for i, chunk in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
-        if sharded or i % team.size == team.rank:
-            counts.add_(expected_counts(hmm, chunk.to(hmm.emission.device), missing, messages))
-    if not sharded:
-        team.sum(counts.tensors())
-    return hmm.blend(hmm.m_step(counts, pseudocount), rate), float(counts.log_likelihood)
+    for rows, length in _chunks(tokens, chunk_size, eos_token_id, team):
+        counts.add_(expected_counts(part, numbers[rows, :length].to(device), missing, messages))
+    team.sum(counts.tensors())
+    everything = counts.emission.new_zeros(hmm.emission.shape).index_copy_(1, seen, counts.emission)
+    new = hmm.m_step(counts._replace(emission=everything), pseudocount)
+    return hmm.blend(new, rate), float(counts.log_likelihood)
 
 
-def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Tensor]:
-    """Split rows into chunks; with ``eos_token_id`` sort by length and cut off columns that are padding in all rows."""
-    if eos_token_id is None:
-        yield from torch.split(tokens, size)
-        return
-    lengths = 1 + (tokens[:, :-1] != eos_token_id).sum(1)
-    order = lengths.argsort(stable=True)
-    for rows in torch.split(order, size):
-        yield tokens[rows, : int(lengths[rows[-1]])]
+def _chunks(
+    tokens: Tensor, size: int, eos_token_id: int | None, team: Ranks
+) -> Iterator[tuple[Int[Tensor, " rows"], int]]:
+    """Deal out rows to ranks and split those of this one into chunks: (their numbers, the columns that are not all padding).
+
+    With ``eos_token_id`` rows go by length, so that each rank has short and long ones, and a chunk rows of about one length.
+    """
+    lengths = torch.full((len(tokens),), tokens.shape[1])
+    order = torch.arange(len(tokens))
+    if eos_token_id is not None:
+        lengths = 1 + (tokens[:, :-1] != eos_token_id).sum(1)
+        order = lengths.argsort(stable=True)
+    mine = order[team.rank :: team.size]
+    for rows in torch.split(mine, size) if len(mine) else []:
+        yield rows, int(lengths[rows].max())
 
 
 def smallest_weight(matrix: Tensor) -> float:

@@ -20,10 +20,10 @@ from ..inference.queries.states import smooth
 from ..inference.semirings.base import Semiring
 from ..inference.semirings.scaled_real import Real
 from .corpus import Corpus
-from .distributed import Ranks
+from .distributed import Ranks, ranks
 from .em import log_likelihood
-from .latent import has_end_state
 from .sharding import ShardedHMM
+from .start import has_end_state
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
-    """Compare an HMM with a corpus and with the language model that drew it.
+    """Compare an HMM with a corpus and with the language model that drew it; ranks of ``torchrun`` share the sequences.
 
     Raises :class:`VocabularyMismatch` for an HMM of another vocabulary and :class:`ShapeError` for an empty corpus.
 
@@ -86,35 +86,42 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     0.55
     """
     check(hmm, corpus)
-    manifest, tokens = corpus.manifest, corpus.tokens
-    device = hmm.device
-    parts = [predictions(hmm, part.to(device)) for part in torch.split(tokens, batch_size)]
-    log_probs = torch.cat([part[0] for part in parts]).double().cpu()
-    ended = (tokens == manifest.eos_token_id).int().cumsum(1) > 0
-    text = torch.cat([torch.ones_like(ended[:, :1]), ~ended[:, :-1]], 1)
-    total = int(text.sum())
-
-    def mean(values: Tensor) -> tuple[float, list[float]]:
-        values = values.double().masked_fill(~text, 0)
-        return float(values.sum()) / total, (values.sum(0) / text.sum(0).clamp(min=1)).tolist()
-
-    nats, by_position = mean(-log_probs)
-    own, best = corpus.token_log_probs, corpus.best
-    lm, lm_by_position = (None, None) if own is None else mean(-own)
-    same = None if best is None else mean(torch.cat([part[1] for part in parts]).cpu() == best)[0]
-    frequency = torch.bincount(tokens[text], minlength=manifest.vocab_size).double() / total
+    n, vocab_size = corpus.manifest.max_new_tokens, corpus.manifest.vocab_size
+    # Sums at each position: texts, nats of the HMM and of the language model, times that both hold one token most probable.
+    sums, seen = torch.zeros(4, n, dtype=torch.float64), torch.zeros(vocab_size, dtype=torch.float64)
+    with ranks(hmm.device) as team:
+        mine = torch.arange(team.rank, len(corpus), team.size)
+        for rows in mine.split(batch_size) if len(mine) else []:
+            part = corpus.select(rows)
+            tokens, own, best = part.tokens, part.token_log_probs, part.best
+            log_probs, guess = (found.cpu() for found in predictions(hmm, tokens.to(hmm.device)))
+            ended = (tokens == corpus.manifest.eos_token_id).int().cumsum(1) > 0
+            text = torch.cat([torch.ones_like(ended[:, :1]), ~ended[:, :-1]], 1)
+            values = [
+                text,
+                -log_probs,
+                text if own is None else -own,
+                text if best is None else guess == best,
+            ]
+            sums += torch.stack([value.double().masked_fill(~text, 0).sum(0) for value in values])
+            seen += torch.bincount(tokens[text], minlength=vocab_size)
+        team.sum([sums, seen])
+    total, frequency = int(sums[0].sum()), seen / seen.sum()
+    by_position, lm_by_position, _ = (sums[1:] / sums[0].clamp(min=1)).tolist()
+    nats, lm, same = (sums[1:].sum(1) / total).tolist()
+    drawn = "log_probs" in corpus.shards[0]
     return Evaluation(
         nats,
-        lm,
-        None if lm is None else nats - lm,
+        lm if drawn else None,
+        nats - lm if drawn else None,
         float(torch.special.entr(frequency).sum()),
         float((frequency > 0).double().mean()),
         float(torch.minimum(frequency, _frequencies(hmm, corpus)).sum()),
-        same,
+        same if "best" in corpus.shards[0] else None,
         len(corpus),
         total,
         by_position,
-        lm_by_position,
+        lm_by_position if drawn else None,
     )
 
 
@@ -122,13 +129,12 @@ def nats_per_token(
     hmm: ShardedHMM, corpus: Corpus, batch_size: int = 512, team: Ranks | None = None
 ) -> float:
     """Compute nats per token on a corpus; the ranks of ``team`` share the sequences, or the states if these are sharded."""
-    team, sharded = team or Ranks(), hmm.team.size > 1
+    team = Ranks() if team is None or hmm.team.size > 1 else team
+    mine = torch.arange(team.rank, len(corpus), team.size)
     total = torch.zeros((), dtype=torch.float64, device=hmm.emission.device)
-    for i, rows in enumerate(torch.split(torch.arange(len(corpus)), batch_size)):
-        if sharded or i % team.size == team.rank:
-            total += log_likelihood(hmm, corpus.take(rows).to(total.device)).sum()
-    if not sharded:
-        team.sum([total])
+    for rows in mine.split(batch_size) if len(mine) else []:
+        total += log_likelihood(hmm, corpus.take(rows).to(total.device)).sum()
+    team.sum([total])
     return -float(total) / corpus.num_tokens
 
 

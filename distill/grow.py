@@ -20,7 +20,7 @@ from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
 from ..inference.queries.states import smooth
 from ..layers import Dense, Monarch
-from .latent import has_end_state
+from .start import has_end_state
 
 HORIZON = 64  # tokens over which states are weighed
 

@@ -11,6 +11,7 @@ import torch
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..inference.smc import LookaheadProposal, importance_sampling
+from .distributed import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ def guidance(
 ) -> dict[str, Guidance]:
     """Compare guides: sample texts that ``fa`` accepts by P-GCD with each HMM, and by GCD for None.
 
-    A guide may be a function of the prompt, such as an HMM that has read it. Raises as
+    A guide may be a function of the prompt, such as an HMM that has read it. Ranks of ``torchrun`` share the prompts. Raises as
     :func:`tractile.smc` does.
 
     Examples
@@ -71,18 +72,18 @@ def guidance(
     {'none': 0.45, 'exact': 1.0}
     """
     found = {}
-    for name, guide in guides.items():
-        spread, effective = [], []
-        for i, prompt in enumerate(prompts):
-            hmm = guide if isinstance(guide, HMM) or guide is None else guide(prompt)
-            proposal = "gcd" if hmm is None else LookaheadProposal()
-            posterior = importance_sampling(
-                lm, prompt, fa, proposal, hmm, particles, max_new_tokens, seed=seed + i
-            )
-            weights = posterior.log_weights.double()
-            lost = not bool(weights.isfinite().all())
-            spread.append(torch.tensor(torch.inf) if lost else weights.var())
-            shares = weights.softmax(0)
-            effective.append(1 / (len(weights) * shares.square().sum()))
-        found[name] = Guidance(float(torch.stack(spread).mean().sqrt()), float(torch.stack(effective).mean()))
+    with ranks() as team:
+        for name, guide in guides.items():
+            spread, effective = torch.zeros(2, len(prompts), dtype=torch.float64)
+            for i in range(team.rank, len(prompts), team.size):
+                hmm = guide if isinstance(guide, HMM) or guide is None else guide(prompts[i])
+                proposal = "gcd" if hmm is None else LookaheadProposal()
+                posterior = importance_sampling(
+                    lm, prompts[i], fa, proposal, hmm, particles, max_new_tokens, seed=seed + i
+                )
+                weights = posterior.log_weights.double()
+                spread[i] = weights.var() if bool(weights.isfinite().all()) else torch.inf
+                effective[i] = 1 / (len(weights) * weights.softmax(0).square().sum())
+            team.sum([spread, effective])
+            found[name] = Guidance(float(spread.mean().sqrt()), float(effective.mean()))
     return found

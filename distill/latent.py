@@ -8,8 +8,6 @@ the last token, which a cluster of points alone does not.
 With the states observed, maximum likelihood is counting, without iterations. Most pairs of states are never seen, so counts
 are discounted in favour of transitions from any clone of the same token, and these in favour of transitions from any state
 (absolute discounting, as in Kneser and Ney 1995). EM then begins close to its optimum.
-
-The last state, H − 1, is the *end*: it alone emits the end-of-sequence token, emits nothing else, and is never left.
 """
 
 from __future__ import annotations
@@ -27,58 +25,8 @@ from ..inference.queries.baum_welch import HMMCounts
 from ..layers import Monarch
 from .corpus import Corpus
 from .sharding import ShardedHMM
+from .start import with_end_state
 from .token_classes import TokenClasses
-
-
-def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
-    """Draw a random HMM with "dense" or "monarch" transitions, an end state, and emissions near the corpus's token frequencies.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.distill import Corpus, random_start
-    >>> corpus = Corpus.of(torch.tensor([[0, 1, 2], [1, 1, 2]]), vocab_size=3, eos_token_id=2)
-    >>> hmm = random_start(corpus, hidden=4)
-    >>> hmm.emission_probs[-1]  # the last state is the end
-    tensor([0., 0., 1.])
-    >>> hmm.transition.dense()[-1]
-    tensor([0., 0., 0., 1.])
-    """
-    manifest = corpus.manifest
-    hmm = HMM.random(hidden, manifest.vocab_size, transition, seed)
-    frequency = torch.bincount(corpus.tokens.flatten(), minlength=manifest.vocab_size) + 0.01
-    emission = frequency * hmm.emission_probs
-    hmm = HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
-    return with_end_state(hmm, manifest.eos_token_id).for_vocabulary(corpus.vocabulary_fingerprint)
-
-
-def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
-    """Make the last state the end state: absorbing, and the only state to emit ``eos_token_id``.
-
-    Raises :class:`ShapeError` for an HMM of one state, which would be the end of every text.
-    """
-    if hmm.hidden < 2:
-        raise ShapeError(
-            "an HMM to distil needs two hidden states or more: one of them is the end of the text"
-        )
-    emission = hmm.emission_probs.clone()
-    emission[:, eos_token_id] = 0
-    emission[-1] = 0
-    emission[-1, eos_token_id] = 1
-    transition = hmm.transition.map(torch.clone)
-    for weight in transition.parameters():
-        # (i_1, …, i_k) all last: whichever axis the factor rewrites, the new index is the last one too
-        last = weight[(-1,) * (weight.ndim - 1)]
-        last.zero_()[-1] = 1
-    ended = HMM(hmm.initial_probs, transition, emission / emission.sum(1, keepdim=True))
-    return ended.for_vocabulary(hmm.vocabulary_fingerprint)
-
-
-def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
-    """Return whether the last state is absorbing and emits the end token with certainty."""
-    certain = [weight[(-1,) * weight.ndim] for weight in hmm.transition.parameters()]
-    ended = hmm.inputs.columns(torch.tensor([eos_token_id], device=hmm.device))
-    return all(float(p) == 1 for p in [*certain, *(column.flatten()[-1] for column in ended)])
 
 
 @torch.no_grad()

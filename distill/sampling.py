@@ -1,14 +1,14 @@
-"""Make corpora: sample from a language model, or cut existing text.
+"""Sample corpora from a language model.
 
 A shard depends only on the seed, its index and its size, and is written atomically, so an interrupted run can be resumed and
-gives the same corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
+gives the same corpus. Under ``torchrun`` rank r of w writes shards r, r + w, …; so does share r of w without it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -21,8 +21,8 @@ from ..errors import ShapeError
 from ..fingerprints import check_same
 from ..inference.threads import one_thread
 from ..lm.base import fingerprint_of
-from ..token_bytes import size_of, tokenizer_fingerprint
-from .corpus import Corpus, shard_file, tokenizer_hash, write_shard
+from ..token_bytes import tokenizer_fingerprint
+from .corpus import Corpus, missing_shards, shard_file, tokenizer_hash
 from .distributed import ranks
 from .drawing import Pace, draw_shard
 from .manifest import Manifest, begin
@@ -79,17 +79,85 @@ def sample(
     >>> corpus.tokens[0], corpus.token_log_probs[0].exp()  # after the end there is nothing to predict
     (tensor([1, 2, 2, 2]), tensor([0.3000, 0.2000, 1.0000, 1.0000]))
     """
+    manifest = _planned(lm, num_sequences, max_new_tokens, prompts, seed, shard_size, model, tokenizer)
+    path, batch_size = Path(out), whole(batch_size, "sample: batch_size", 1, ShapeError)
+    save_seconds = not_negative(save_seconds, "sample: save_seconds")
+    with ExitStack() as stack:
+        stack.enter_context(one_thread(lm))
+        team = stack.enter_context(ranks())
+        team.check_same("sample", asdict(manifest))
+        team.first(lambda: str(stack.enter_context(locked(path))))
+        manifest = Manifest(**team.first(lambda: asdict(begin(path, manifest, lm))))
+        if team.rank:  # the models of all ranks are one
+            begin(path, manifest, lm)
+        elif there := manifest.num_shards - len(missing_shards(path, manifest)):
+            _log.info("%s: the corpus goes on with %d of %d shards drawn", path, there, manifest.num_shards)
+        _draw(lm, path, manifest, (team.rank, team.size), batch_size, save_seconds, clock)
+        team.wait()
+    return Corpus.load(path)
+
+
+def sample_share(
+    lm: LanguageModel | VLLM,
+    out: str | Path,
+    num_sequences: int,
+    max_new_tokens: int,
+    prompts: Sequence[Prompt],
+    *,
+    share: int,
+    of: int,
+    batch_size: int = 512,
+    save_seconds: float = 30.0,
+    **settings: Any,
+) -> int:
+    """Draw one share of the corpus of :func:`sample`; return the number of shards that are still missing, 0 if it is whole.
+
+    ``share``: from 0 to ``of`` − 1. The processes that draw the shares, at any time and on any machine that sees the folder, know
+    nothing of each other; each has a GPU or a vLLM engine of its own. ``settings``: the other ones of :func:`sample`, which all
+    shares must be given alike. Raises as :func:`sample` does, and :class:`ShapeError` for a share that is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import Corpus, sample_share
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     left = [sample_share(lm, folder, 1000, 4, [[]], shard_size=300, share=i, of=2) for i in range(2)]
+    ...     len(Corpus.load(folder)), left
+    (1000, [2, 0])
+    """
+    if not 0 <= share < of:
+        raise ShapeError(f"sample_share: the shares are 0 to {of - 1}, not {share} of {of}")
+    manifest, path = _planned(lm, num_sequences, max_new_tokens, prompts, **settings), Path(out)
+    with one_thread(lm), locked(path, f"{share} of {of}"):
+        manifest = begin(path, manifest, lm)
+        _draw(lm, path, manifest, (share, of), batch_size, save_seconds, time.monotonic)
+    return len(missing_shards(path, manifest))
+
+
+def _planned(
+    lm: LanguageModel | VLLM,
+    num_sequences: int,
+    max_new_tokens: int,
+    prompts: Sequence[Prompt],
+    seed: int = 0,
+    shard_size: int = 4096,
+    model: str = "",
+    tokenizer: Any = None,
+) -> Manifest:
+    """Check what is asked for and return the manifest of it."""
     if lm.eos_token_id is None:
         raise ShapeError(
             "sample: the language model has no end-of-sequence token, so sequences cannot be padded"
         )
-    num_sequences, max_new_tokens, shard_size, batch_size = (
+    num_sequences, max_new_tokens, shard_size = (
         whole(value, f"sample: {name}", 1, ShapeError)
         for value, name in (
             (num_sequences, "num_sequences"),
             (max_new_tokens, "max_new_tokens"),
             (shard_size, "shard_size"),
-            (batch_size, "batch_size"),
         )
     )
     seed = whole(seed, "sample: seed", None, ShapeError)
@@ -107,7 +175,7 @@ def sample(
         given = tokenizer_fingerprint(tokenizer, lm.eos_token_id, lm.vocab_size)
         check_same("sample: the language model", made_for, "the tokenizer", given)
         made_for = made_for or given
-    manifest = Manifest(
+    return Manifest(
         lm.vocab_size,
         lm.eos_token_id,
         max_new_tokens,
@@ -119,92 +187,26 @@ def sample(
         hashed,
         vocabulary_fingerprint=made_for or "",
     )
-    path = Path(out)
-    with ExitStack() as stack:
-        stack.enter_context(one_thread(lm))
-        team = stack.enter_context(ranks())
-        team.check_same("sample", asdict(manifest))
-        if team.rank == 0:
-            stack.enter_context(locked(path))
-            manifest = begin(path, manifest, lm)
-            there = sum(shard_file(path, shard).exists() for shard in range(manifest.num_shards))
-            if there:
-                _log.info(
-                    "%s: the corpus goes on with %d of %d shards drawn", path, there, manifest.num_shards
-                )
-        team.wait()
-        if team.rank:
-            manifest = begin(path, manifest, lm)
-        save_seconds = not_negative(save_seconds, "sample: save_seconds")
-        mine = range(team.rank, manifest.num_shards, team.size)
-        with progress("sampling", sum(map(manifest.sequences_in, mine)), team.rank == 0) as advance:
-            pace = Pace(batch_size, save_seconds, clock, advance)
-            for shard in mine:
-                if shard_file(path, shard).exists():
-                    advance(manifest.sequences_in(shard), "sampling")
-                else:
-                    draw_shard(lm, path, manifest, shard, pace)
-        team.wait()
-    return Corpus.load(path)
 
 
-def from_text(
-    texts: Iterable[str],
-    tokenizer: Any,
-    out: str | Path,
-    max_new_tokens: int,
-    *,
-    shard_size: int = 4096,
-    model: str = "",
-) -> Corpus:
-    """Make a corpus of existing text: documents are cut into sequences of ``max_new_tokens``, the last one ends with EOS.
-
-    Raises :class:`ShapeError` if there is no text, and as :func:`sample` does.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import tractile as tt
-    >>> from tractile.distill import from_text
-    >>> _, tokenizer = tt.embedded.load_lm()
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     corpus = from_text(["Once upon a time there was a girl.", "The end."], tokenizer, folder, max_new_tokens=8)
-    >>> [tokenizer.decode(row) for row in corpus.tokens]
-    ['Once upon a time there was a girl', '.</s></s></s></s></s></s></s>', 'The end.</s></s></s></s></s>']
-    """
-    whole(max_new_tokens, "from_text: max_new_tokens", 1, ShapeError)
-    whole(shard_size, "from_text: shard_size", 1, ShapeError)
-    if tokenizer.eos_token_id is None:
-        raise ShapeError("from_text: the tokenizer needs an end-of-sequence token")
-    rows = []
-    for text in texts:
-        ids = [*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
-        rows += [ids[i : i + max_new_tokens] for i in range(0, len(ids), max_new_tokens) if len(ids) > 1]
-    if not rows:
-        raise ShapeError("from_text: there is no text")
-    tokens = torch.full((len(rows), max_new_tokens), tokenizer.eos_token_id, dtype=torch.int32)
-    for i, row in enumerate(rows):
-        tokens[i, : len(row)] = torch.tensor(row)
-    hashed = tokenizer_hash(tokenizer)
-    manifest = Manifest(
-        size_of(tokenizer),
-        tokenizer.eos_token_id,
-        max_new_tokens,
-        len(rows),
-        shard_size,
-        0,
-        [""],
-        str(model),
-        hashed,
-        vocabulary_fingerprint=tokenizer_fingerprint(tokenizer) or "",
-    )
-    path = Path(out)
-    with locked(path):
-        begin(path, manifest)
-        for shard, part in enumerate(torch.split(tokens, shard_size)):
-            prompt = torch.zeros(len(part), dtype=torch.int32)
-            write_shard(path, shard, manifest, {"tokens": part.contiguous(), "prompt": prompt})
-    return Corpus.load(path)
+def _draw(
+    lm: LanguageModel | VLLM,
+    path: Path,
+    manifest: Manifest,
+    share: tuple[int, int],
+    batch_size: int,
+    save_seconds: float,
+    clock: Callable[[], float],
+) -> None:
+    """Draw the shards r, r + w, … of share (r, w) that are not there yet."""
+    mine = range(share[0], manifest.num_shards, share[1])
+    with progress("sampling", sum(map(manifest.sequences_in, mine)), share[0] == 0) as advance:
+        pace = Pace(batch_size, save_seconds, clock, advance)
+        for shard in mine:
+            if shard_file(path, shard).exists():
+                advance(manifest.sequences_in(shard), "sampling")
+            else:
+                draw_shard(lm, path, manifest, shard, pace)
 
 
 def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:

@@ -6,12 +6,12 @@ messages of these states, and of each factor of the transition
     factor s > 1, which rewrites i_s      the blocks of these i_1; no communication
     factor 1, which rewrites i_1          the columns of these new i_1; messages are gathered before it
 
-All ranks see the same sequences.
+All ranks see the same sequences. A whole HMM is the shard of a single rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -37,49 +37,37 @@ class ShardedHMM:
     team: Ranks
 
     @classmethod
-    def of(cls, hmm: HMM, team: Ranks | None = None) -> ShardedHMM:
-        """Take this rank's shard of an HMM; the whole HMM without ``team``.
+    def of(cls, hmm: HMM) -> ShardedHMM:
+        """Return a whole HMM as the shard of a single rank.
 
-        Raises :class:`CircuitError` for a transition that is neither dense nor Monarch, :class:`ShapeError` if the first
-        index cannot be divided evenly.
+        Raises :class:`CircuitError` for a transition that is neither dense nor Monarch.
         """
-        team = team or Ranks()
         weights, axes = weights_of(hmm.transition)
-        first, rest = weights[0].shape[0], prod(weights[0].shape[1:-1])
-        if first % team.size:
-            raise ShapeError(
-                f"{first} blocks of hidden states cannot be dealt out to {team.size} ranks evenly"
-            )
-        each = first // team.size
-
-        def mine(tensor: Tensor, dim: int, times: int = 1) -> Tensor:
-            return (
-                tensor
-                if team.size == 1
-                else tensor.narrow(dim, team.rank * each * times, each * times).clone()
-            )
-
-        parts = [
-            mine(w, w.ndim - 1 if axis == 0 else 0) for w, axis in zip(weights, axes or (0,), strict=True)
-        ]
-        return cls(
-            mine(hmm.initial_probs, 0, rest), tuple(parts), axes, mine(hmm.emission_probs, 0, rest), team
-        )
+        return cls(hmm.initial_probs, tuple(weights), axes, hmm.emission_probs, Ranks())
 
     def whole(self) -> HMM:
-        """Gather the whole HMM on every rank; on the CPU if there are several ranks."""
-        axes = self.axes or (0,)
-        weights = [
-            self.team.join(w, w.ndim - 1 if axis == 0 else 0)
-            for w, axis in zip(self.weights, axes, strict=True)
-        ]
-        operator: Operator = Dense(weights[0]) if self.axes is None else Monarch(weights, self.axes)
-        return HMM(self.team.join(self.initial, 0), operator, self.team.join(self.emission, 0))
+        """Return the HMM of a single rank."""
+        assert self.team.size == 1
+        return HMM(self.initial, self.operator, self.emission)
 
     @property
     def operator(self) -> Operator:
         """The transition of this rank's hidden states."""
         return Dense(self.weights[0]) if self.axes is None else Monarch(self.weights, self.axes)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """This rank's parameters, in the order of :func:`names_and_cuts`."""
+        return [self.initial, *self.weights, self.emission]
+
+    def with_parameters(self, tensors: Sequence[Tensor]) -> ShardedHMM:
+        """Return a shard with other parameters, in the order of ``parameters``."""
+        initial, *weights, emission = tensors
+        return ShardedHMM(initial, tuple(weights), self.axes, emission, self.team)
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> ShardedHMM:
+        """Apply ``fn`` to each parameter."""
+        return self.with_parameters([fn(tensor) for tensor in self.parameters])
 
     def factors(self, dtype: torch.dtype) -> list[Factor]:
         """Return the factors of the transition, in the given dtype."""
@@ -90,49 +78,105 @@ class ShardedHMM:
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 
-    def map(self, fn: Callable[[Tensor], Tensor]) -> ShardedHMM:
-        """Apply ``fn`` to each parameter."""
-        return ShardedHMM(
-            fn(self.initial), tuple(map(fn, self.weights)), self.axes, fn(self.emission), self.team
+    def row_sums(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Sum the rows of tensors shaped like the parameters, over all ranks that hold a part of a row; the last axis is kept."""
+        sums = [tensor.sum(-1, keepdim=True) for tensor in tensors]
+        cuts = names_and_cuts(self.axes).values()
+        self.team.sum([s for s, t, cut in zip(sums, tensors, cuts, strict=True) if cut in (-1, t.ndim - 1)])
+        return sums
+
+    def normalised(self) -> ShardedHMM:
+        """Divide each row by its sum."""
+        return self.with_parameters(
+            [w / total for w, total in zip(self.parameters, self.row_sums(self.parameters), strict=True)]
         )
 
     def m_step(self, counts: HMMCounts, pseudocount: float = 0.0) -> ShardedHMM:
-        """Normalise counts, with ``pseudocount`` added where a parameter is not zero; unused rows stay.
+        """Normalise counts, which are overwritten, with ``pseudocount`` added where a parameter is not zero; unused rows stay.
 
         Raises :class:`EvidenceError` if a count is not a finite number.
         """
-
-        def normalise(what: str, weight: Tensor, count: Tensor, split: bool) -> Tensor:
-            count = count + pseudocount * (weight > 0)
-            total = count.sum(-1, keepdim=True)
-            if split:  # other ranks hold further parts of the row
-                self.team.sum([total])
+        given = [counts.initial, *counts.transition, counts.emission]
+        for weight, count in zip(self.parameters, given, strict=True):
+            count += pseudocount * (weight > 0)
+        found = list[Tensor]()
+        for name, weight, count, total in zip(
+            names_and_cuts(self.axes), self.parameters, given, self.row_sums(given), strict=True
+        ):
             if not bool(total.isfinite().all()):
                 row = int((~total.isfinite()).flatten().nonzero()[0])
                 raise EvidenceError(
-                    f"m_step: the counts of {what} row {row} are not finite numbers; find the sequence by expected_counts of "
+                    f"m_step: the counts of {name} row {row} are not finite numbers; find the sequence by expected_counts of "
                     "each alone, and check the parameters of the HMM"
                 )
             tiny = torch.finfo(total.dtype).tiny  # smaller sums are not accurate, and count for nothing
-            return torch.where(total >= tiny, (count / total.clamp(min=tiny)).to(weight.dtype), weight)
-
-        weights = [
-            normalise("transition", w, c, axis == 0)
-            for w, c, axis in zip(self.weights, counts.transition, self.axes or (0,), strict=True)
-        ]
-        first, last = (
-            normalise("initial", self.initial, counts.initial, True),
-            normalise("emission", self.emission, counts.emission, False),
-        )
-        return ShardedHMM(first, tuple(weights), self.axes, last, self.team)
+            count /= total.clamp(min=tiny)
+            found.append(torch.where(total >= tiny, count.to(weight.dtype), weight))
+        return self.with_parameters(found)
 
     def blend(self, new: ShardedHMM, step: float) -> ShardedHMM:
         """Interpolate every parameter: (1 − η) · this + η · ``new``."""
-        weights = [torch.lerp(a, b, step) for a, b in zip(self.weights, new.weights, strict=True)]
-        initial = torch.lerp(self.initial, new.initial, step)
-        return ShardedHMM(
-            initial, tuple(weights), self.axes, torch.lerp(self.emission, new.emission, step), self.team
+        pairs = zip(self.parameters, new.parameters, strict=True)
+        return self.with_parameters([torch.lerp(a, b, step) for a, b in pairs])
+
+    def smooth(self, floor: float, eos_token_id: int) -> ShardedHMM:
+        """Mix a share ``floor`` of the uniform distribution into every row that is not deterministic.
+
+        States that do not emit ``eos_token_id`` do not do so afterwards, so that only the end state ends a text.
+        """
+        allowed = [torch.ones_like(weight) for weight in self.parameters]
+        allowed[-1][:, eos_token_id] = (self.emission[:, eos_token_id] > 0).to(allowed[-1].dtype)
+        certain = self.row_sums([(weight == 1).to(weight.dtype) for weight in self.parameters])
+        return self.with_parameters(
+            [
+                torch.where(ones > 0, w, (1 - floor) * w + floor * each / total)
+                for w, each, total, ones in zip(
+                    self.parameters, allowed, self.row_sums(allowed), certain, strict=True
+                )
+            ]
         )
+
+    def with_end(self, eos_token_id: int) -> ShardedHMM:
+        """Make the last state of the last rank the end: absorbing, and the only state to emit ``eos_token_id``.
+
+        Raises :class:`ShapeError` for an HMM of one state, which would be the end of every text.
+        """
+        if len(self.initial) * self.team.size < 2:
+            raise ShapeError(
+                "an HMM to distil needs two hidden states or more: one of them is the end of the text"
+            )
+        initial, *weights, emission = (weight.clone() for weight in self.parameters)
+        emission[:, eos_token_id] = 0
+        last = self.team.rank == self.team.size - 1
+        for weight, axis in zip(weights, self.axes or (0,), strict=True):
+            # (i_1, …, i_k) all last: whichever axis the factor rewrites, the new index is the last one too
+            if axis == 0 or last:
+                weight[(-1,) * (weight.ndim - 1)] = 0
+            if last:
+                weight[(-1,) * weight.ndim] = 1
+        if last:
+            emission[-1] = 0
+            emission[-1, eos_token_id] = 1
+        emission /= emission.sum(1, keepdim=True)
+        return self.with_parameters([initial, *weights, emission])
+
+    def has_end(self, eos_token_id: int) -> bool:
+        """Return whether the last state is absorbing and emits the end token with certainty."""
+        certain = [*(weight[(-1,) * weight.ndim] for weight in self.weights), self.emission[-1, eos_token_id]]
+        return self.team.every(all(float(p) == 1 for p in certain))[-1]
+
+
+def names_and_cuts(axes: Sequence[int] | None) -> dict[str, int]:
+    """Return the parameters' names, in order, and for each the dimension along which ranks hold parts of it."""
+    factors = {f"transition.{i}": -1 if axis == 0 else 0 for i, axis in enumerate(axes or (0,))}
+    return {"initial": 0, **factors, "emission": 0}
+
+
+def part_size(dims: Sequence[int], team: Ranks) -> tuple[int, int]:
+    """Return (values of i_1, hidden states) of each rank. Raises :class:`ShapeError` if they cannot be dealt out evenly."""
+    if dims[0] % team.size:
+        raise ShapeError(f"{dims[0]} blocks of hidden states cannot be dealt out to {team.size} ranks evenly")
+    return dims[0] // team.size, prod(dims) // team.size
 
 
 class SplitFactor(Factor):

@@ -90,9 +90,12 @@ class TokenClasses:
         if isinstance(layer, ClassCategorical) and torch.equal(layer.class_of, self.class_of):
             table = layer.class_weight
         else:
-            table = hmm.initial_probs.new_zeros(hmm.hidden, int(self.class_of.max()) + 1)
-            table.index_add_(1, self.class_of, hmm.emission_probs)
+            table = self.sum(hmm.emission_probs)
         return HMM(hmm.initial_probs, hmm.transition, table).for_vocabulary(hmm.vocabulary_fingerprint)
+
+    def sum(self, table: Float[Tensor, "states vocab"]) -> Float[Tensor, "states classes"]:
+        """Sum the columns of the tokens of each class."""
+        return table.new_zeros(len(table), int(self.class_of.max()) + 1).index_add_(1, self.class_of, table)
 
     def widen(self, hmm: HMM) -> HMM:
         """Return the HMM that emits a class and then one of its tokens."""

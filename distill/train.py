@@ -5,36 +5,36 @@
 The decreasing step size averages over more and more of the corpus (Liu et al. 2022; Zhang et al. 2025). A step depends only on
 the parameters, the seed and its number, so a run resumed from a checkpoint ends in the same HMM, bit for bit.
 
-Under ``torchrun`` the ranks share the chunks of each mini-batch and sum their counts.
+Under ``torchrun`` the ranks share the sequences of each mini-batch and sum their counts, or share the hidden states.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
+from ..fingerprints import Tokens, check_vocabularies
 from ..storage import write_atomically
 from . import checkpoint
 from .card import model_card
+from .checkpoint import Record
 from .corpus import Corpus
-from .distributed import Ranks, ranks
-from .em import em_step
-from .evaluate import check, nats_per_token
-from .latent import has_end_state, random_start
-from .progress import Log, draw_curve, progress, read_log
-from .run_folder import locked, write_record
+from .distributed import Ranks, own_device, ranks
+from .epochs import Recipe, Texts, run_epochs
+from .evaluate import check
+from .progress import read_log
+from .run_folder import locked
+from .shard_files import read_part_of_hmm, write_whole
 from .sharding import ShardedHMM
-from .token_classes import TokenClasses
+from .start import random_part, random_start
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,6 @@ def train(
     out: str | Path | None = None,
     dtype: torch.dtype = torch.float16,
     messages: torch.dtype | None = None,
-    shard: bool = False,
     token_classes: bool | None = None,
     device: torch.device | str = "cpu",
     initial_name: str = "made by a function",
@@ -81,12 +80,12 @@ def train(
     and the initial HMM's. A folder with another run, or another HMM, is refused unless ``overwrite``; from a folder where this
     run is finished, its HMM is read.
 
-    Under ``torchrun`` all ranks train one HMM and return it. They share the sequences or, with ``shard``, the hidden states,
-    for an HMM that is too large for one device.
+    Under ``torchrun`` all ranks share the sequences of each step, train one HMM and return it. For an HMM that is too large for
+    one device there is :func:`train_sharded`.
 
     Raises :class:`VocabularyMismatch` if ``initial`` does not fit, :class:`ShapeError` for settings that make no sense,
     :class:`FormatError` if ``out`` holds another run or a damaged checkpoint, :class:`FolderInUse` if another process writes
-    there, :class:`StorageError` if it cannot be written.
+    there, :class:`StorageError` if it cannot be written, :class:`RankLost` if another rank dies or does not answer.
 
     Examples
     --------
@@ -101,173 +100,175 @@ def train(
     >>> [round(evaluate(hmm, corpus).kl_per_token, 2) for hmm in (random_start(corpus, 4), trained)]  # nats
     [0.29, 0.0]
     """
-    if not (0 <= token_dropout < 1 and 0 <= held_out < 1 and 0 <= floor < 1 and pseudocount >= 0):
-        raise ShapeError(
-            f"train: shares must be in [0, 1) and the pseudocount not negative, not token_dropout={token_dropout}, "
-            f"held_out={held_out}, floor={floor}, pseudocount={pseudocount}"
-        )
-    if min(epochs + 1, batch_size, chunk_size) < 1 or not 0 < step_size <= 1:
-        raise ShapeError(
-            "train: batch_size, chunk_size and step_size (at most 1) must be positive, epochs not negative"
-        )
-    data = corpus if isinstance(corpus, Corpus) else Corpus.load(corpus)
-    fit, test = data.split(held_out, seed)
-    if len(fit) == 0:
-        raise ShapeError(f"train: no sequence is left for training ({len(test)} of {len(data)} are held out)")
-    divide = TokenClasses.where_sparse if token_classes is None else TokenClasses.of
-    classes = None if token_classes is False else divide(fit)
-    shares = None if classes is None else (classes.log_shares(fit), classes.log_shares(test))
-    seen = data if classes is None else classes.relabelled(data)
-    fit, test = seen.split(held_out, seed)
-    settings = {
-        "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
-        "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
-        "step_size": step_size, "shard": shard, "messages": messages and str(messages).removeprefix("torch."),
-        "floor": floor, "dtype": str(dtype).removeprefix("torch."),
-        "sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest,
-        "start": checkpoint.start_name(initial, initial_name),
-    }  # fmt: skip
-    settings |= {} if classes is None else {"token_classes": fit.manifest.vocab_size}
+    recipe = Recipe(
+        hidden, transition, epochs, step_size, batch_size, chunk_size, pseudocount, token_dropout, held_out, floor, seed,
+        dtype, messages,
+    )  # fmt: skip
+    texts = Texts.of(corpus, recipe, token_classes)
 
-    def begin() -> tuple[HMM, int | None]:
-        """Return the HMM to go on from and the steps it has had (None: all): of this run in ``out``, or the initial one, 0."""
-        saved = None if out is None else checkpoint.resume(Path(out), settings, overwrite)
-        if saved is not None:
-            return saved
+    def start() -> HMM:
         if initial is None:
-            return random_start(seen, hidden, transition, seed), 0
+            return random_start(texts.seen, hidden, transition, seed)
         first = initial if isinstance(initial, HMM) else initial()
-        check(first, data)
-        return (first if classes is None else classes.narrow(first)), 0
+        check(first, texts.data)
+        return first if texts.classes is None else texts.classes.narrow(first)
 
-    with ExitStack() as stack:
-        team = stack.enter_context(ranks(torch.device(device)))
-        team.check_same("train", settings | {"version": checkpoint.VERSIONS})
-        if out is not None and team.rank == 0:
-            stack.enter_context(locked(out))
-        hmm, done = team.share(begin)
-        if done is None:
-            _log.info("%s holds this run, finished: its HMM is read, nothing is trained", out)
-            return hmm
-        if done and team.rank == 0:
-            _log.info("%s: the run goes on after step %d", out, done)
-        check(hmm, seen)
-        made_for = hmm.vocabulary_fingerprint
-        if out is not None and team.rank == 0:
-            write_record(Path(out), settings)
-        hmm = _run(
-            hmm, done, fit, test, shares, settings, checkpoint_minutes, out, team, torch.device(device)
+    def begin(record: Record, team: Ranks) -> tuple[ShardedHMM, str | None]:
+        if record.step:
+            return checkpoint.load(Path(str(out)), record, Ranks()), record.vocabulary
+        hmm = start()
+        check(hmm, texts.seen)
+        return ShardedHMM.of(hmm), hmm.vocabulary_fingerprint
+
+    name = checkpoint.start_name(initial, initial_name)
+    folder = None if out is None else Path(out)
+    hmm = _train(texts, recipe, name, begin, folder, checkpoint_minutes, torch.device(device), overwrite)
+    return HMM.from_pretrained(str(out)) if hmm is None else hmm
+
+
+def train_sharded(
+    corpus: Corpus | str | Path,
+    hidden: int,
+    out: str | Path,
+    transition: str = "dense",
+    epochs: int = 6,
+    *,
+    initial: str | Path | None = None,
+    checkpoint_minutes: float = 10.0,
+    token_classes: bool | None = None,
+    device: torch.device | str = "cpu",
+    overwrite: bool = False,
+    **recipe: Any,
+) -> None:
+    """Distil an HMM whose hidden states the ranks of ``torchrun`` share, for one that is too large for a device.
+
+    No rank ever holds more than its part: it begins with its part, of a random HMM or of the one in the folder ``initial``, which
+    has as many states; it writes its part of each checkpoint, which ranks of another number can read; and ``out`` is written
+    piece by piece. Every machine must see the folder ``out``. ``recipe``: other settings of :func:`train`, from ``step_size``
+    to ``messages``. Dense states are shared evenly, those of a Monarch transition by their first index.
+
+    Raises :class:`ShapeError` if the states cannot be dealt out evenly, and as :func:`train` does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import Corpus, train_sharded
+    >>> corpus = Corpus.of(torch.tensor([[0, 1, 2], [1, 1, 2]]), vocab_size=3, eos_token_id=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train_sharded(corpus, hidden=4, out=folder, epochs=1)  # a single rank, which has all states
+    ...     tt.HMM.from_pretrained(folder).hidden
+    4
+    """
+    settings = Recipe(hidden, transition, epochs, shard=True, **recipe)
+    texts = Texts.of(corpus, settings, token_classes)
+    first = None if initial is None else Path(initial)
+
+    def begin(record: Record, team: Ranks) -> tuple[ShardedHMM, str | None]:
+        if record.step:
+            return checkpoint.load(Path(out), record, team), record.vocabulary
+        if first is None:
+            part = random_part(texts.seen, hidden, transition, settings.seed, team)
+            return part, texts.data.vocabulary_fingerprint
+        part, vocabulary = read_part_of_hmm(first, texts.classes, team)
+        found = len(part.initial) * team.size, "dense" if part.axes is None else "monarch"
+        if found != (hidden, transition):
+            raise ShapeError(
+                f"train_sharded: {first} has {found[0]} states, {found[1]}, not {hidden}, {transition}; grow an HMM of "
+                "another size in one process before"
+            )
+        check_vocabularies(
+            "the HMM", Tokens(part.emission.shape[1], vocabulary), "the corpus", texts.seen.manifest
         )
-        made_for = data.vocabulary_fingerprint or made_for
-        hmm = smooth(hmm, floor, seen.manifest.eos_token_id)
-        hmm = (hmm if classes is None else classes.widen(hmm)).for_vocabulary(made_for)
+        return part, vocabulary
+
+    name = checkpoint.start_name(first, "")
+    _train(texts, settings, name, begin, Path(out), checkpoint_minutes, torch.device(device), overwrite)
+
+
+def _train(
+    texts: Texts,
+    recipe: Recipe,
+    start: str,
+    begin: Callable[[Record, Ranks], tuple[ShardedHMM, str | None]],
+    out: Path | None,
+    minutes: float,
+    device: torch.device,
+    overwrite: bool,
+) -> HMM | None:
+    """Run EM on all ranks and write its result; return the HMM, None if it is finished in ``out`` or sharded.
+
+    ``start``: the name of the initial HMM. ``begin`` makes the parameters to go on from, and gives their vocabulary.
+    """
+    data = texts.data
+    settings = recipe.settings | {"sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest}
+    settings |= {"start": start}
+    settings |= {} if texts.classes is None else {"token_classes": texts.fit.manifest.vocab_size}
+    with ExitStack() as stack:
+        team = stack.enter_context(ranks(device))
+        device = own_device(device)
+        team.check_same("train", settings | {"version": checkpoint.VERSIONS})
+        record = Record(settings)
+        if out is not None:
+            team.first(lambda: str(stack.enter_context(locked(out))))
+            record = Record(**team.first(lambda: asdict(checkpoint.resume(out, settings, overwrite))))
+        if record.model:
+            _log.info("%s holds this run, finished: its HMM is read, nothing is trained", out)
+            return None
+        if record.step and team.rank == 0:
+            _log.info("%s: the run goes on after step %d", out, record.step)
+        states = team if recipe.shard else Ranks()
+        if recipe.shard:
+            part, vocabulary = begin(record, team)
+            part = part.map(lambda weight: weight.to(device))
+        else:
+            part, vocabulary = _from_rank_0(lambda: begin(record, states), team, device)
+        record = Record(
+            settings, record.step, record.files, record.axes, data.vocabulary_fingerprint or vocabulary
+        )
         if out is not None and team.rank == 0:
-            hmm.save_pretrained(out, dtype=dtype)
-            card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)
-            write_atomically(Path(out) / "README.md", card.encode())
-            model = checkpoint.tensors_digest(Path(out))
-            write_record(Path(out), settings, finished=True, model=model)
-            checkpoint.discard(Path(out))
+            checkpoint.write_record(out, record)
+        part = run_epochs(part, record, texts, recipe, minutes, out, team)
+        part = part.smooth(recipe.floor, texts.fit.manifest.eos_token_id)
+        hmm = None
+        if recipe.shard and out is not None:
+            write_whole(out, part, recipe.dtype, texts.classes, record.vocabulary)
+        else:
+            hmm = part.map(torch.Tensor.cpu).whole()
+            hmm = (hmm if texts.classes is None else texts.classes.widen(hmm)).for_vocabulary(
+                record.vocabulary
+            )
+        if out is not None and team.rank == 0:
+            if hmm is not None:
+                hmm.save_pretrained(out, dtype=recipe.dtype)
+            card = model_card(out, data.manifest, settings, read_log(out / "log.jsonl"), recipe.floor)
+            write_atomically(out / "README.md", card.encode())
+            checkpoint.write_record(out, Record(settings, model=checkpoint.tensors_digest(out)))
         team.wait()
     return hmm
 
 
-def _run(
-    hmm: HMM,
-    done: int,
-    fit: Corpus,
-    test: Corpus,
-    shares: tuple[Float[Tensor, "sequences length"], Float[Tensor, "sequences2 length"]] | None,
-    settings: dict[str, Any],
-    minutes: float,
-    out: str | Path | None,
-    team: Ranks,
-    device: torch.device,
-) -> HMM:
-    """Run the steps after ``done``. Rank 0 writes the log and the checkpoints.
+def _from_rank_0(
+    begin: Callable[[], tuple[ShardedHMM, str | None]], team: Ranks, device: torch.device
+) -> tuple[ShardedHMM, str | None]:
+    """Make an HMM on rank 0 and broadcast its tensors to all ranks."""
+    made = list[ShardedHMM]()
 
-    ``shares``: of corpora of classes, the log-shares of their tokens, in nats, which the log adds.
-    """
-    path = Path(out) if out is not None and team.rank == 0 else None
-    seed, epochs = settings["seed"], settings["epochs"]
-    batch_size, chunk_size = settings["batch_size"], settings["chunk_size"]
-    steps, eos = -(-len(fit) // batch_size), fit.manifest.eos_token_id
-    padding = eos if has_end_state(hmm, eos) else None
-    messages = settings["messages"] and getattr(torch, settings["messages"])
-    part = ShardedHMM.of(hmm, team if settings["shard"] else None).map(
-        lambda w: w.detach().clone().to(device)
-    )
-    log = Log(None if path is None else path / "log.jsonl", done)
-    tested, saved_at = "", time.monotonic()
-    with progress("training", epochs * steps, team.rank == 0) as advance:
-        advance(done, "training")
-        for epoch in range(done // steps, epochs):
-            order = torch.randperm(len(fit), generator=_generator(seed, epoch))
-            for within, rows in enumerate(torch.split(order, batch_size)):
-                step, started = epoch * steps + within + 1, time.perf_counter()
-                if step <= done:
-                    continue
-                rate = settings["step_size"] * (1 - (step - 1) / (epochs * steps))
-                tokens = fit.take(rows)
-                known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
-                tokens = drop_tokens(tokens, settings["token_dropout"], _generator(seed, -step), padding)
-                part, total = em_step(
-                    part, tokens, rate, settings["pseudocount"], chunk_size, padding, team, messages
-                )
-                if shares is not None:
-                    total += float(shares[0][rows].masked_fill(tokens < 0, 0).sum())
-                line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
-                last = within + 1 == steps
-                if last and len(test):
-                    line["held_out"] = nats_per_token(part, test, chunk_size, team)
-                    if shares is not None:
-                        line["held_out"] -= float(shares[1].sum()) / test.num_tokens
-                    tested = f", {line['held_out']:.4f} nats per token held out"
-                speed = known / (time.perf_counter() - started)
-                log.add(**line, tokens_per_second=round(speed))
-                advance(1, f"epoch {epoch + 1} of {epochs}{tested}, {speed:,.0f} tokens/s")
-                if out is not None and (last or _due(part, saved_at, minutes)):
-                    whole = part.whole() if part.team.size > 1 or path is not None else None
-                    if path is not None and whole is not None:
-                        checkpoint.save(path, whole, settings, step)
-                    saved_at = time.monotonic()
-    if path is not None and log.lines:
-        draw_curve(log.lines, path / "learning-curve.png")
-    return part.whole().to("cpu")
+    def described() -> dict[str, Any]:
+        part, vocabulary = begin()
+        made.append(part.map(lambda weight: weight.detach().to(device).contiguous()))
+        kind = str(part.initial.dtype).removeprefix("torch.")
+        shapes = [list(weight.shape) for weight in part.parameters]
+        return {"shapes": shapes, "dtype": kind, "axes": part.axes, "vocabulary": vocabulary}
 
-
-def _due(part: ShardedHMM, since: float, minutes: float) -> bool:
-    """Return whether a checkpoint is due, as rank 0 decides."""
-    return part.team.share(lambda: time.monotonic() - since > 60 * minutes)
-
-
-def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_token_id: int | None) -> Tensor:
-    """Hide tokens at random: each becomes −1 (unobserved) with probability ``share``, but for ``eos_token_id``."""
-    if share == 0:
-        return tokens
-    dropped = torch.rand(tokens.shape, generator=generator) < share
-    return tokens.masked_fill(dropped if eos_token_id is None else dropped & (tokens != eos_token_id), -1)
-
-
-def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
-    """Mix a share ``floor`` of the uniform distribution into every row that is not deterministic.
-
-    States that do not emit ``eos_token_id`` do not do so afterwards, so that only the end state ends a text.
-    """
-
-    def mix(weight: Tensor, allowed: Tensor) -> Tensor:
-        certain = weight.max(-1, keepdim=True).values == 1
-        return torch.where(
-            certain, weight, (1 - floor) * weight + floor * allowed / allowed.sum(-1, keepdim=True)
+    found = team.first(described)
+    if not made:
+        dtype, axes = getattr(torch, found["dtype"]), found["axes"]
+        initial, *weights, emission = (
+            torch.empty(shape, dtype=dtype, device=device) for shape in found["shapes"]
         )
-
-    emission = hmm.emission_probs
-    allowed = torch.ones_like(emission)
-    allowed[:, eos_token_id] = (emission[:, eos_token_id] > 0).to(emission.dtype)
-    transition = hmm.transition.map(lambda weight: mix(weight, torch.ones_like(weight)))
-    return HMM(mix(hmm.initial_probs, torch.ones_like(hmm.initial_probs)), transition, mix(emission, allowed))
-
-
-def _generator(seed: int, number: int) -> torch.Generator:
-    """Make the random generator of an epoch (``number`` from 0) or of a step (``number`` below 0)."""
-    return torch.Generator().manual_seed(seed * 1_000_003 + number)
+        made.append(ShardedHMM(initial, tuple(weights), axes and tuple(axes), emission, Ranks()))
+    for weight in made[0].parameters:
+        team.broadcast(weight)
+    return made[0], found["vocabulary"]

@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from ... import layers
@@ -26,6 +25,7 @@ from ...errors import FormatError
 from ...layers.dense_tensor import DenseTensor
 from ...layers.input import Constant, KhatriRao
 from ...storage import make_directory, write_atomically
+from .pieces import Pieces, write_pieces
 
 FORMAT = "tractile-circuit-1"
 VOCABULARY = "vocabulary_fingerprint"  # in config.json
@@ -133,20 +133,21 @@ def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> 
     """Write a model into a directory; ``config`` returns the structure, its values written by the writer."""
     writer = Writer()
     body = config(writer)
-    write_files(directory, {"format": FORMAT} | body, writer.contents)
+    tensors = {name: Pieces.of(tensor) for name, tensor in writer.contents.items()}
+    write_files(directory, {"format": FORMAT} | body, tensors)
 
 
 def write_files(
-    directory: str | Path, config: dict[str, Any], tensors: dict[str, Tensor], indent: int | None = None
-) -> None:
+    directory: str | Path, config: dict[str, Any], tensors: Mapping[str, Pieces], indent: int | None = None
+) -> str:
     """Write a configuration and tensors into a directory, each file atomically; the configuration has a digest of the tensors.
 
-    Raises :class:`StorageError` if the directory cannot be written.
+    Returns the digest. Raises :class:`StorageError` if the directory cannot be written.
     """
-    path, data = make_directory(directory), save_tensors(tensors)
-    config = config | {"tensors_sha256": hashlib.sha256(data).hexdigest()}
-    write_atomically(path / "model.safetensors", data)
+    path = make_directory(directory)
+    config = config | {"tensors_sha256": write_pieces(path / "model.safetensors", tensors)}
     write_atomically(path / "config.json", (json.dumps(config, indent=indent) + "\n").encode())
+    return config["tensors_sha256"]
 
 
 def read_files(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

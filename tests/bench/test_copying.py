@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 import tractile as tt
 from tractile import distill
-from tractile.distill.latent import has_end_state, with_end_state
+from tractile.distill.start import has_end_state, with_end_state
 from tractile_bench import guides
 from tractile_bench.guides.copying import FILE, places_of
 from tractile_bench.guides.copying_fit import log_probs

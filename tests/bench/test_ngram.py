@@ -10,7 +10,7 @@ from oracle import assert_log_close
 
 import tractile as tt
 from tractile import distill
-from tractile.distill.latent import has_end_state
+from tractile.distill.start import has_end_state
 from tractile_bench import guides
 
 V, EOS, BEGIN = 6, 2, -1

@@ -126,6 +126,39 @@ def test_prompts_from_a_file_and_existing_text(tmp_path):
     assert_refused(run(*arguments, tmp_path / "none", "--text", tmp_path / "stories.txt"), 1, "no text")
 
 
+def test_shares_and_shards(corpus, tmp_path, monkeypatch):
+    sample = [
+        "distill",
+        "sample",
+        "--num-sequences",
+        60,
+        "--max-new-tokens",
+        8,
+        "--shard-size",
+        25,
+        "--out",
+        tmp_path / "c",
+    ]
+    for share, missing in (("1/2", 2), ("0/2", 0)):
+        found = run(*sample, "--share", share)
+        assert f"share {share} is drawn; {missing} shards" in found.stdout
+    for shard in corpus.glob("shard-*"):
+        assert (tmp_path / "c" / shard.name).read_bytes() == shard.read_bytes()
+    assert_refused(run(*sample, "--share", "2/2"), 2, "I/N")
+    text = ["distill", "sample", "--text", __file__, "--max-new-tokens", 8, "--out", tmp_path / "t"]
+    assert_refused(run(*text, "--share", "0/2"), 2, "torchrun")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert_refused(run(*sample, "--vllm"), 2, "CUDA_VISIBLE_DEVICES", "--share")
+    monkeypatch.delenv("WORLD_SIZE")
+
+    train = ["distill", "train", "--shard", "--corpus", corpus, "--hidden", 12, "--epochs", 1, "--out"]
+    assert run(*train, tmp_path / "a").exit_code == 0
+    assert run(*train, tmp_path / "b", "--from", tmp_path / "a").exit_code == 0
+    first, second = (json.loads((tmp_path / name / "log.jsonl").read_text()) for name in "ab")
+    assert second["nats_per_token"] < first["nats_per_token"]
+    assert_refused(run(*train, tmp_path / "x", "--init", "latent"), 2, "--epochs 0")
+
+
 def test_another_tokenizer_is_refused(corpus, tmp_path):
     manifest = json.loads((corpus / "manifest.json").read_text()) | {"vocabulary_fingerprint": "0" * 64}
     other = Manifest(**manifest)

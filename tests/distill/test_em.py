@@ -11,10 +11,10 @@ import tractile as tt
 from tractile.distill import Corpus, train
 from tractile.distill.em import em_step as sharded_step
 from tractile.distill.em import expected_counts as sharded_counts
-from tractile.distill.latent import has_end_state, with_end_state
+from tractile.distill.epochs import drop_tokens
 from tractile.distill.manifest import Manifest
 from tractile.distill.sharding import ShardedHMM
-from tractile.distill.train import drop_tokens, smooth
+from tractile.distill.start import has_end_state, with_end_state
 from tractile.errors import CircuitError, EvidenceError
 from tractile.inference.engine.filter import Filter
 from tractile.inference.queries.baum_welch import HMMCounts
@@ -263,7 +263,7 @@ def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> N
             close(have, want)
     assert has_end_state(hmm, eos)
     assert not has_end_state(random_hmm(6, 4, transition, 9), eos)
-    hmm = smooth(hmm, 0.01, eos)
+    hmm = ShardedHMM.of(hmm).smooth(0.01, eos).whole()
     after_end = torch.tensor([[0, eos, 1], [0, eos, eos]])
     assert tt.log_marginal(hmm, after_end)[0] == -torch.inf
     assert torch.isfinite(tt.log_marginal(hmm, after_end)[1])

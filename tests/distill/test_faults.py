@@ -2,11 +2,9 @@
 same. Processes are really killed, at random moments."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
-import socket
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,46 +12,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from corpora import EOS, Gate, draw, finish, start
-from counting import HANGS
+from corpora import EOS, content, draw, finish, fit, has_checkpoint, kill_when, start
 
 import tractile as tt
 from tractile import distill
 from tractile.distill import checkpoint
 from tractile.distill.corpus import shard_file
-from tractile.distill.distributed import Ranks
-from tractile.distill.sharding import ShardedHMM
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk
-
-
-def fit(corpus: Path, out: Path, transition: str = "dense", **options: float) -> tt.HMM:
-    settings = {"batch_size": 50, "chunk_size": 10, "checkpoint_minutes": 0, "token_dropout": 0.05} | options
-    return distill.train(corpus, 6, transition, 3, held_out=0.1, out=out, dtype=torch.float32, **settings)
-
-
-def together(
-    job: Callable[..., object], *args: object, size: int = 2, gate: Gate | None = None
-) -> list[multiprocessing.Process]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return [start(job, *args, rank=rank, size=size, port=port, gate=gate) for rank in range(size)]
-
-
-def kill_when(
-    there: Callable[[], bool], job: Callable[..., object], *args: object, size: int = 1
-) -> list[int | None]:
-    """Start ranks and kill the last as soon as something is there; the others' exit codes."""
-    gate = Gate(there)
-    *others, last = together(job, *args, size=size, gate=gate)
-    assert gate.arrived.poll(HANGS)
-    os.kill(last.pid, signal.SIGKILL)
-    last.join()
-    gate.open.send(None)
-    return finish(*others)
 
 
 def kill_often(job: Callable[..., object], *args: object, kills: int, most: int, seed: int) -> None:
@@ -64,10 +31,6 @@ def kill_often(job: Callable[..., object], *args: object, kills: int, most: int,
     assert codes.count(-signal.SIGKILL) > 1
     assert set(codes) <= {0, -signal.SIGKILL}
     assert finish(start(job, *args)) == [0]
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +52,6 @@ def test_sampling_that_is_killed_goes_on(corpus: Path, tmp_path: Path) -> None:
     assert content(tmp_path) == content(corpus)
 
 
-def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
-    assert kill_when(lambda: len(list(tmp_path.glob("shard*"))) >= 3, draw, tmp_path, size=2) != [0]
-    assert len(list(tmp_path.glob("shard*"))) < len(list(corpus.glob("shard*")))
-    assert finish(*together(draw, tmp_path)) == [0, 0]
-    assert content(tmp_path) == content(corpus)
-
-
 def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, tmp_path: Path) -> None:
     kill_often(fit, corpus, tmp_path, kills=8, most=120_000, seed=2)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
@@ -113,48 +69,6 @@ def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, 
     assert left[0]["step_size"] == 1
     assert left[-1]["step_size"] == pytest.approx(1 / 33)
     assert [line["epoch"] for line in left if "held_out" in line] == [1, 2, 3]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("shard", [False, True])
-@pytest.mark.parametrize("transition", ["dense", "monarch"])
-def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str, shard: bool) -> None:
-    options = FEW_MESSAGES if shard else {}
-    fit(corpus, tmp_path / "one", transition, **options)
-    job = partial(fit, shard=shard, **options)
-    assert finish(*together(job, corpus, tmp_path / "two", transition)) == [0, 0]
-    held_out = [
-        distill.progress.read_log(tmp_path / name / "log.jsonl")[-1]["held_out"] for name in ("one", "two")
-    ]
-    assert held_out[0] == pytest.approx(held_out[1], abs=1e-5)
-    one, two = (tt.HMM.from_pretrained(tmp_path / name) for name in ("one", "two"))
-    for a, b in zip(one.transition.parameters(), two.transition.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
-    torch.testing.assert_close(one.initial_probs, two.initial_probs, rtol=0, atol=1e-6)
-    torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("shard", [False, True])
-def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
-    corpus: Path, hmm: Path, tmp_path: Path, shard: bool
-) -> None:
-    options, out = FEW_MESSAGES if shard else {}, tmp_path / "two"
-    job = partial(fit, shard=shard, **options)
-    codes = kill_when((out / "checkpoint.safetensors").exists, job, corpus, out, size=2)
-    assert codes[0] not in (0, None)
-    assert not (out / "config.json").exists()
-    assert finish(*together(job, corpus, out)) == [0, 0]
-    if shard:
-        hmm = tmp_path / "one"
-        fit(corpus, hmm, **options)
-    one, two = (tt.HMM.from_pretrained(path) for path in (hmm, out))
-    torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
-
-
-def test_states_that_cannot_be_dealt_out_evenly() -> None:
-    with pytest.raises(ShapeError, match="3 blocks of hidden states cannot be dealt out to 2 ranks"):
-        ShardedHMM.of(tt.HMM.random(3, 5), Ranks(0, 2))
 
 
 def test_a_full_disk(corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +121,7 @@ def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) ->
         return distill.random_start(distill.Corpus.load(corpus), 6, seed=8)
 
     job = partial(distill.train, corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path)
-    kill_when((tmp_path / "checkpoint.safetensors").exists, job)
+    kill_when(partial(has_checkpoint, tmp_path), job)
     job()
     assert not begun
 
@@ -235,27 +149,6 @@ def test_settings_that_make_no_sense(corpus: Path) -> None:
         distill.Corpus.of(torch.tensor([[5]]), 5, EOS)
 
 
-def apart(corpus: Path, out: Path) -> None:
-    """A rank that was started with other arguments than rank 0."""
-    rank = int(os.environ["RANK"])
-    if out.name == "hmm":
-        fit(corpus, out, pseudocount=0.5 + rank, **FEW_MESSAGES)
-    else:
-        draw(out, seed=rank)
-
-
-@pytest.mark.parametrize("name", ["hmm", "corpus"])
-def test_ranks_with_other_settings_are_refused(
-    corpus: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    codes = finish(*together(apart, corpus, tmp_path / name))
-    assert codes[1] == 1
-    assert codes[0] not in (0, None)
-    said = {"hmm": "pseudocount was 0.5, is 1.5", "corpus": "seed was 0, is 1"}[name]
-    assert f"rank 1 has other settings than rank 0: {said}; start all ranks" in capfd.readouterr().err
-    assert not (tmp_path / name / "config.json").exists()
-
-
 def test_a_lost_shard_is_named_and_drawn_again(corpus: Path, tmp_path: Path) -> None:
     draw(tmp_path)
     for lost in (0, 38):
@@ -275,7 +168,7 @@ def test_a_run_goes_on_and_says_so(
 ) -> None:
     """The clock jumps between the runs and within them; the second run is of another version of torch."""
     caplog.set_level("INFO", "tractile")
-    kill_when((tmp_path / "checkpoint.safetensors").exists, fit, corpus, tmp_path)
+    kill_when(partial(has_checkpoint, tmp_path), fit, corpus, tmp_path)
     rng = random.Random(0)
     monkeypatch.setattr(time, "time", lambda: rng.uniform(0, 4e9))
     monkeypatch.setattr(checkpoint, "VERSIONS", "tractile 9 with torch 99")

@@ -8,7 +8,7 @@ import torch
 import tractile as tt
 from tractile.distill import kronecker, split
 from tractile.distill.grow import occupancy
-from tractile.distill.latent import has_end_state, with_end_state
+from tractile.distill.start import has_end_state, with_end_state
 from tractile.errors import CircuitError, ShapeError, VocabularyMismatch
 from tractile.inference import em_step
 

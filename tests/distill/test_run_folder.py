@@ -1,5 +1,6 @@
 """A folder belongs to one process and one run, files are whole, and damage is found: whoever does otherwise is told so."""
 
+import json
 import logging
 import os
 import random
@@ -50,7 +51,7 @@ def stopped(corpus: distill.Corpus, out: Path, **options: object) -> None:
         patch.setattr(checkpoint, "save", lambda *given: (real(*given), stop()))
         with pytest.raises(KeyboardInterrupt):
             fit(corpus, out, **options)
-    assert (out / checkpoint.FILE).exists()
+    assert list(out.glob("checkpoint-*"))
 
 
 # ---------------------------------------------------------------- one process
@@ -182,16 +183,27 @@ def test_digests_of_corpora(corpus: distill.Corpus, tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_of_a_checkpoint_is_found(corpus: distill.Corpus, tmp_path: Path) -> None:
+    """In the parameters, and in the record, which has the step."""
     stopped(corpus, tmp_path)
-    file = tmp_path / checkpoint.FILE
-    whole, rng = file.read_bytes(), random.Random(0)
-    digit = whole.index(b"step") + 10  # the step itself, and bytes anywhere
-    for at in [digit, *rng.sample(range(len(whole)), 60)]:
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
-        with pytest.raises(FormatError, match=checkpoint.FILE):
-            fit(corpus, tmp_path)
-    file.write_bytes(whole)
+    (parameters,), rng = tmp_path.glob("checkpoint-*"), random.Random(0)
+    for file in (parameters, tmp_path / checkpoint.RECORD):
+        whole = file.read_bytes()
+        digit = whole.find(b'"step": ') + 8
+        for at in [digit, *rng.sample(range(1, len(whole) - 1), 30)]:
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
+            if file == parameters or rewritten(whole) != rewritten(file.read_bytes()):
+                with pytest.raises(FormatError, match=file.name):
+                    fit(corpus, tmp_path)
+        file.write_bytes(whole)
     fit(corpus, tmp_path)
+
+
+def rewritten(content: bytes) -> object:
+    """What a JSON file says; blanks between are nothing."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
 
 
 def test_a_flipped_bit_of_an_hmm_is_found(tmp_path: Path) -> None:

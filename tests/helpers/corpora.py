@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,8 @@ from counting import HANGS
 
 import tractile as tt
 from tractile import distill
-from tractile.distill.latent import with_end_state
+from tractile.distill import checkpoint, heartbeat
+from tractile.distill.start import with_end_state
 from tractile.lm import CircuitLM
 
 EOS = 4
@@ -64,6 +66,7 @@ def start(
 
     def run() -> None:
         torch.set_num_threads(1)
+        heartbeat.BEAT, heartbeat.DOUBTED = 0.2, 2.0
         flush = os.fsync
         if gate is not None:
             os.fsync = lambda file: (gate.passed(), flush(file))[1]
@@ -81,3 +84,49 @@ def finish(*processes: multiprocessing.Process) -> list[int | None]:
     for process in processes:
         process.join(HANGS)
     return [process.exitcode for process in processes]
+
+
+def together(
+    job: Callable[..., object], *args: object, size: int = 2, gate: Gate | None = None
+) -> list[multiprocessing.Process]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return [start(job, *args, rank=rank, size=size, port=port, gate=gate) for rank in range(size)]
+
+
+def kill_when(
+    there: Callable[[], bool],
+    job: Callable[..., object],
+    *args: object,
+    size: int = 1,
+    which: int = -1,
+    by: int = signal.SIGKILL,
+) -> list[int | None]:
+    """Start ranks and kill one, or send it another signal, as soon as something is there; the others' exit codes."""
+    gate = Gate(there)
+    others = together(job, *args, size=size, gate=gate)
+    lost = others.pop(which)
+    assert gate.arrived.poll(HANGS)
+    os.kill(lost.pid, by)
+    if by == signal.SIGKILL:
+        lost.join()
+    gate.open.send(None)
+    codes = finish(*others)
+    lost.kill()
+    lost.join()
+    return codes
+
+
+def fit(corpus: Path, out: Path, transition: str = "dense", *, shard: bool = False, **options: float) -> None:
+    settings = {"batch_size": 50, "chunk_size": 10, "checkpoint_minutes": 0, "token_dropout": 0.05} | options
+    settings |= {"held_out": 0.1, "out": out, "dtype": torch.float32, "transition": transition, "epochs": 3}
+    (distill.train_sharded if shard else distill.train)(corpus, 6, **settings)
+
+
+def has_checkpoint(out: Path) -> bool:
+    return checkpoint.last_step(out) > 0
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -151,6 +151,28 @@ def test_distillation(loaded, tmp_path, transition):
     assert abs(quality[0].nats_per_token - quality[1].nats_per_token) < 1e-2
 
 
+@pytest.mark.parametrize("shard", [False, True])
+def test_distillation_by_nccl(tmp_path, shard):
+    """A job of one rank, whose tensors go through nccl, and its values through gloo, makes what no job makes."""
+    tokens = torch.randint(0, 7, (64, 8), generator=torch.Generator().manual_seed(0))
+    corpus = distill.Corpus.of(tokens, 7, 6)
+    settings = {"epochs": 2, "batch_size": 16, "device": DEVICE, "dtype": torch.float32}
+
+    def fit(out):
+        (distill.train_sharded if shard else distill.train)(corpus, 8, out=out, **settings)
+        return tt.HMM.from_pretrained(out)
+
+    alone = fit(tmp_path / "alone")
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("cpu:gloo,cuda:nccl", store=store, rank=0, world_size=1)
+    try:
+        joined = fit(tmp_path / "joined")
+    finally:
+        torch.distributed.destroy_process_group()
+    same(joined.emission_probs, alone.emission_probs, rtol=0, atol=1e-6)
+    same(joined.transition.dense(), alone.transition.dense(), rtol=0, atol=1e-6)
+
+
 def test_a_recorded_step_runs_beside_a_recorded_product():
     """Both on streams of their own, at the same time, as with a language model: nothing is shared."""
     hmm, fa = (

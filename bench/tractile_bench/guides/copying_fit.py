@@ -12,9 +12,9 @@ from torch import Tensor
 from tractile.circuits.hmm import HMM
 from tractile.distill.corpus import Corpus
 from tractile.distill.evaluate import check
-from tractile.distill.latent import has_end_state
 from tractile.distill.progress import progress
-from tractile.distill.train import smooth
+from tractile.distill.sharding import ShardedHMM
+from tractile.distill.start import has_end_state
 from tractile.errors import ShapeError
 from tractile.inference.queries import states
 from tractile.layers import Dense
@@ -106,7 +106,8 @@ def fit_copying(
                 advance(1, f"copying, {float(loss.detach()):.3f} nats per token")
     with torch.no_grad():
         copying, initial, transition = now()
-        found = smooth(HMM(initial, transition, hmm.emission_probs), floor, eos)
+        whole = ShardedHMM.of(HMM(initial, transition, hmm.emission_probs))
+        found = whole.smooth(floor, eos).whole()
         made_for = hmm.vocabulary_fingerprint or corpus.vocabulary_fingerprint
         return replace(copying, hmm=found.for_vocabulary(made_for))
 
