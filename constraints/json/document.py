@@ -10,6 +10,7 @@ import json
 import math
 import os
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -33,6 +34,7 @@ from .vocabulary import (
 )
 
 Schema = dict[str, Any] | bool
+STRUCTURES = (dict, list, tuple)
 
 
 def read_schema(schema: Any) -> Schema:
@@ -62,16 +64,17 @@ def read_schema(schema: Any) -> Schema:
 def written_values(value: Any, known: dict[int, float]) -> float:
     """Count the values in a structure as JSON text would have them.
     A shared part counts each time; a structure within itself counts as infinite."""
-    if not isinstance(value, dict | list | tuple):
+    if not isinstance(value, STRUCTURES):
         return 1
-    if id(value) not in known:
+    found = known.get(id(value))
+    if found is None:
         known[id(value)] = math.inf
-        inner = value.values() if isinstance(value, dict) else value
-        nested = [part for part in inner if isinstance(part, dict | list | tuple)]
-        known[id(value)] = (
-            1 + len(value) - len(nested) + sum([written_values(part, known) for part in nested])
-        )
-    return known[id(value)]
+        found = 1 + len(value)
+        for part in value.values() if isinstance(value, dict) else value:
+            if isinstance(part, STRUCTURES):
+                found += written_values(part, known) - 1
+        known[id(value)] = found
+    return found
 
 
 def located(base: str, reference: str, path: str) -> tuple[str, str]:
@@ -111,6 +114,17 @@ class Node:
     number: int
 
 
+def knows(draft: int, since: int, until: int = EVER) -> bool:
+    """Return whether a draft has what drafts ``since`` to ``until`` have; 0 has all."""
+    return draft == 0 or since <= draft <= until
+
+
+@lru_cache
+def read_in(draft: int) -> frozenset[str]:
+    """Return the keywords that assert something in a draft."""
+    return frozenset(key for key, (_, *drafts) in KEYWORDS.items() if knows(draft, *drafts))
+
+
 class Document:
     """One schema document: its resources, anchors and nodes. ``strict`` refuses unknown keywords."""
 
@@ -118,12 +132,13 @@ class Document:
         self.strict = strict
         named = draft_of(root.get("$schema", "") if isinstance(root, dict) else "")
         self.draft = 4 if named == 3 else named
-        self.read = frozenset(key for key, (_, *drafts) in KEYWORDS.items() if self.knows(*drafts))
+        self.read = read_in(self.draft)
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[int, int], int] = {}
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
+        self.inner: dict[int, list[tuple[str, Any]]] = {}  # the subschemas of each schema that was scanned, by its id
         self.owner: dict[int, Resource] = {}
         self.resources: dict[str, Resource] = {}
         self.targets: dict[tuple[str, str, int], tuple[Any, Resource, str]] = {}
@@ -154,12 +169,18 @@ class Document:
                 anchor = schema.get(key, "")
                 if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
                     resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
-            for step, inner in reversed(subschemas(schema)):
+            found = self.inner[id(schema)] = subschemas(schema)
+            for step, inner in reversed(found):
                 stack.append((inner, resource, f"{path}/{step}"))
+
+    def below(self, schema: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Return the subschemas of a schema, as :func:`.subschemas`."""
+        found = self.inner.get(id(schema))
+        return subschemas(schema) if found is None else found
 
     def knows(self, since: int, until: int = EVER) -> bool:
         """Return whether the document's draft has what drafts ``since`` to ``until`` have."""
-        return self.draft == 0 or since <= self.draft <= until
+        return knows(self.draft, since, until)
 
     def reads(self, key: str) -> bool:
         """Return whether a keyword asserts something in the document's draft."""
@@ -183,7 +204,7 @@ class Document:
             return self.prints.setdefault(repr(schema), len(self.prints))
         known = self.print_of.get(id(schema))
         if known is None:
-            inner = tuple([(step, self.fingerprint(below)) for step, below in subschemas(schema)])
+            inner = tuple([(step, self.fingerprint(below)) for step, below in self.below(schema)])
             left_out = {*SILENT, *(step.partition("/")[0] for step, _ in inner)} if inner else SILENT
             own = {key: value for key, value in schema.items() if key not in left_out}
             found = self.prints.setdefault((repr(own), inner), len(self.prints))
@@ -199,7 +220,7 @@ class Document:
         if "$ref" in schema and 4 <= self.draft <= 7:
             schema = {"$ref": schema["$ref"]}
         for key, value in schema.items():
-            form, since, until = KEYWORDS.get(key, ("", 0, 0))
+            form = KEYWORDS[key][0] if key in KEYWORDS else ""
             if key in self.refused:
                 why = f"{key!r} is a keyword of draft 3, which is not read; since draft 4 it is {self.refused[key]!r}"
                 raise UnsupportedConstraint(why, path=f"{path}/{key}")
@@ -211,7 +232,7 @@ class Document:
                     raise UnsupportedConstraint(
                         f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
                     )
-            elif self.knows(since, until) and not self.fits(form, value):
+            elif key in self.read and not self.fits(form, value):
                 raise UnsupportedConstraint(
                     f"{key!r} has a value of the wrong kind: {str(value)[:80]}", path=f"{path}/{pointer(key)}"
                 )

@@ -84,7 +84,7 @@ class Keywords:
             if isinstance(schema, bool):
                 return ANY if schema == sign else NEVER
             node = self.document.node(schema, resource, path)
-        if not any(key in KEYWORDS for key in node.schema):
+        if KEYWORDS.keys().isdisjoint(node.schema):
             return ANY if sign else NEVER
         return frozenset([(node.number, sign)])
 
@@ -132,7 +132,7 @@ class Keywords:
         late = [key for key in LATE if key in schema and document.knows(2019)]
         if "$ref" in schema and 4 <= document.draft <= 7:
             return reference(self, node, sign, tracked, "$ref")
-        known = [key for key in schema if key in RULES and document.reads(key)]
+        known = [key for key in schema if key in RULES and key in document.read]
         rules = dict.fromkeys(RULES[key] for key in sorted(known, key=lambda key: key not in FIRST))
         parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:

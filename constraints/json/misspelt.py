@@ -32,12 +32,15 @@ def near(key: str) -> tuple[str, ...]:
     """Return the keywords that are like a key, the most similar first."""
     if len(key) > 40:
         return ()
-    found = []
+    written, found = plainly(key), []
+    letters = set(written)
     for each in KEYWORDS:
         plain = each.lower().lstrip("$")
-        apart = distance(plainly(key), plain)
-        if (len(plain) >= SHORTEST and apart <= (2 if len(plain) >= LONG else 1)) or plainly(key) == plain:
-            found.append((apart, each))
+        most = 0 if len(plain) < SHORTEST else 1 if len(plain) < LONG else 2
+        # one difference takes one letter away at most, and brings one
+        if len(letters.difference(plain)) <= most and len(set(plain) - letters) <= most:
+            if (apart := distance(written, plain)) <= most:
+                found.append((apart, each))
     return tuple(each for _, each in sorted(found))
 
 

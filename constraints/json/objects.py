@@ -16,7 +16,7 @@ from ..automata.work import spend
 from . import strings
 from .counted_patterns import pattern_shapes
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
-from .text import Spelling
+from .text import is_text
 
 if TYPE_CHECKING:
     from .needs import Needs
@@ -38,7 +38,9 @@ def matches(pattern: str, name: str) -> bool:
 
 def lacks(others: Others, name: str) -> bool:
     """Return whether a name is in ``others``: not listed there, and matching none of its patterns."""
-    return name not in others.names and not any(matches(p, name) for p in others.patterns)
+    if name in others.names:
+        return False
+    return not others.patterns or not any(matches(p, name) for p in others.patterns)
 
 
 def fits(need: Need, name: str, namer: Namer) -> bool:
@@ -55,7 +57,7 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
     for others, need in shape.others:
         if lacks(others, name):
             found = both(found, need)
-    return found if fits(shape.naming, name, namer) else NEVER
+    return found if not shape.naming or fits(shape.naming, name, namer) else NEVER
 
 
 def narrowings(
@@ -205,8 +207,8 @@ class Form:
     orders: tuple[tuple[int, ...], ...]
 
 
-def forms(needs: Needs, shapes: Sequence[Objects], spelling: Spelling) -> list[Form]:
-    """Return the forms of some shapes; a name that has no spelling may not be written.
+def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
+    """Return the forms of some shapes; a name that is no text may not be written.
 
     A shape with undeclared members also tells apart the names that other shapes declare, up to :data:`MANY_NAMES` in all.
     """
@@ -218,7 +220,7 @@ def forms(needs: Needs, shapes: Sequence[Objects], spelling: Spelling) -> list[F
     for shape in shapes:
         names = names_of(needs, [shape]) if alone or is_closed(shape) else shared
         for case, some in narrowings(replace(shape, some=()), shape.some, names, needs.names):
-            found += form(needs, case, some, names, spelling)
+            found += form(needs, case, some, names)
     return found
 
 
@@ -227,14 +229,10 @@ def is_closed(shape: Objects) -> bool:
     return any(need == NEVER and not others.patterns for others, need in shape.others)
 
 
-def form(
-    needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...], spelling: Spelling
-) -> list[Form]:
+def form(needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...]) -> list[Form]:
     """Return the form of a shape without ``some``, or none if a required member may not be there."""
     number = {name: i for i, name in enumerate(names)}
-    each = tuple(
-        need_of(shape, name, needs.names) if all(map(spelling.ways, name)) else NEVER for name in names
-    )
+    each = tuple([need_of(shape, name, needs.names) if is_text(name) else NEVER for name in names])
     required = frozenset(number[name] for name in shape.required)
     if any(each[i] == NEVER for i in required):
         return []

@@ -162,7 +162,7 @@ class XmlWriter:
 
     def objects(self, need: Need) -> list[Node]:
         """Return the nodes of the objects of a need, one for each form. Raises ``UnsupportedConstraint``."""
-        found = members_of.forms(self.needs, self.json.value(need).object, PLAIN)
+        found = members_of.forms(self.needs, self.json.value(need).object)
         if any(form.some for form in found):
             why = "a member that must exist and is not declared is not supported in XML parameters"
             raise UnsupportedConstraint(why, path=self.needs.where(need))

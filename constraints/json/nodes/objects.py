@@ -41,7 +41,7 @@ def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
     inner = writer.below.node if style is writer.style else writer.node
     return [
         in_braces(writer, need, form, [*order], style, inner)
-        for form in forms(writer.needs, shapes, style.spellings[0])
+        for form in forms(writer.needs, shapes)
         for order in form.orders or [range(len(form.names))]
     ]
 
