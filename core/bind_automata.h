@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bind_work.h"
+#include "decimals.h"
 #include "repeats.h"
 
 namespace tractile::automata {
@@ -256,6 +257,13 @@ inline void bind_automata(py::module_& m) {
     return network(nodes, arcs, start, accept);
   });
   m.def("literal", &literal);
+  using End = std::optional<std::pair<std::string, bool>>;
+  m.def("between_bounds", [](const End& low, const End& high, bool integer, bool point) {
+    std::vector<Bound> bounds;
+    if (low) bounds.emplace_back(low->first, low->second, MORE);
+    if (high) bounds.emplace_back(high->first, high->second, LESS);
+    return between_bounds(bounds, integer, point);
+  });
   m.def("byte_ranges", [](py::args given) { return byte_ranges(given.cast<std::vector<Ranges>>()); });
   m.def("sequences", &sequences);
   m.def("erased", &erased);

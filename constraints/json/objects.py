@@ -38,9 +38,7 @@ def matches(pattern: str, name: str) -> bool:
 
 def lacks(others: Others, name: str) -> bool:
     """Return whether a name is in ``others``: not listed there, and matching none of its patterns."""
-    if name in others.names:
-        return False
-    return not others.patterns or not any(matches(p, name) for p in others.patterns)
+    return name not in others.names and not any(matches(p, name) for p in others.patterns)
 
 
 def fits(need: Need, name: str, namer: Namer) -> bool:
@@ -55,7 +53,7 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
         if matches(pattern, name):
             found = both(found, need)
     for others, need in shape.others:
-        if lacks(others, name):
+        if name not in others.names and lacks(others, name):
             found = both(found, need)
     return found if not shape.naming or fits(shape.naming, name, namer) else NEVER
 
@@ -140,6 +138,8 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
 def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
     """Return the classes of undeclared names that are allowed, split by the patterns that they match.
     Raises ``TooManyStates``."""
+    if is_closed(shape):
+        return ()
     naming = namer(shape.naming) if shape.naming else [Strings()]
     open_cells = [
         (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
@@ -219,7 +219,8 @@ def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
     found = []
     for shape in shapes:
         names = names_of(needs, [shape]) if alone or is_closed(shape) else shared
-        for case, some in narrowings(replace(shape, some=()), shape.some, names, needs.names):
+        plain = replace(shape, some=()) if shape.some else shape
+        for case, some in narrowings(plain, shape.some, names, needs.names):
             found += form(needs, case, some, names)
     return found
 

@@ -117,6 +117,9 @@ def join(*values: Value, absorb: bool = True) -> Value:
 
 def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
     """Return the union of several unions of shapes of one type; ``absorb`` as in :func:`join`."""
+    unions = [union for union in unions if union]
+    if not unions or (len(unions) == 1 == len(unions[0])):
+        return unions[0] if unions else ()
     found = dict.fromkeys(shape for union in unions for shape in union)
     if absorb and len(found) > 1:
         whole = EVERYTHING.shapes[FIELD[type(next(iter(found)))]][0]

@@ -71,15 +71,11 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
 
 def _live(node: Node) -> int:
     """Return the labels of a ``BAG`` whose value has a text, as the bits of a number."""
-    known = _lives.get(node)
-    if known is None:
-        known = _lives[node] = sum(
-            1 << label for label, value in enumerate(node.parts) if not value.is_nothing
-        )
-    return known
-
-
-_lives: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+    found = (1 << len(node.parts)) - 1
+    for label, value in enumerate(node.parts):
+        if value.is_nothing:
+            found ^= 1 << label
+    return found
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:

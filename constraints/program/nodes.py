@@ -20,6 +20,7 @@ about a node is a function with a case for each kind: see ``engine/``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -57,6 +58,7 @@ def lex(table: Table | None) -> Node:
     return NOTHING if table is None else interned(Kind.LEX, (), (table,))
 
 
+@lru_cache(maxsize=256)
 def text(data: bytes) -> Node:
     """Return the node of one text."""
     return lex(of_text(data)) if data else EMPTY
