@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -120,9 +121,17 @@ def knows(draft: int, since: int, until: int = EVER) -> bool:
 
 
 @lru_cache
-def read_in(draft: int) -> frozenset[str]:
-    """Return the keywords that assert something in a draft."""
-    return frozenset(key for key, (_, *drafts) in KEYWORDS.items() if knows(draft, *drafts))
+def read_in(draft: int) -> dict[str, Callable[[Any], bool]]:
+    """Return the keywords that assert something in a draft: by keyword whether it may have a value."""
+
+    def exclusive(value: Any) -> bool:
+        return (knows(draft, 4, 4) and isinstance(value, bool)) or (knows(draft, 6) and is_number(value))
+
+    def items(value: Any) -> bool:
+        return is_schema(value) or (knows(draft, 4, 2019) and all_are(value, is_schema))
+
+    fits = FORMS | {"exclusive": exclusive, "items": items}
+    return {key: fits[form] for key, (form, *drafts) in KEYWORDS.items() if knows(draft, *drafts)}
 
 
 class Document:
@@ -138,7 +147,9 @@ class Document:
         self.numbers: dict[tuple[int, int], int] = {}
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
-        self.inner: dict[int, list[tuple[str, Any]]] = {}  # the subschemas of each schema that was scanned, by its id
+        self.inner: dict[
+            int, list[tuple[str, Any]]
+        ] = {}  # by id of a schema that was scanned, its subschemas
         self.owner: dict[int, Resource] = {}
         self.resources: dict[str, Resource] = {}
         self.targets: dict[tuple[str, str, int], tuple[Any, Resource, str]] = {}
@@ -220,30 +231,24 @@ class Document:
         if "$ref" in schema and 4 <= self.draft <= 7:
             schema = {"$ref": schema["$ref"]}
         for key, value in schema.items():
-            form = KEYWORDS[key][0] if key in KEYWORDS else ""
-            if key in self.refused:
+            if (fits := self.read.get(key)) is not None:
+                if not fits(value):
+                    raise UnsupportedConstraint(self.unfit(key, value), path=f"{path}/{pointer(key)}")
+            elif key in self.refused:
                 why = f"{key!r} is a keyword of draft 3, which is not read; since draft 4 it is {self.refused[key]!r}"
                 raise UnsupportedConstraint(why, path=f"{path}/{key}")
-            if key == "required" and isinstance(value, bool):
-                why = f"'required': {str(value).lower()} is of draft 3, which is not read; since draft 4 it is a list of names"
-                raise UnsupportedConstraint(f"{why} beside 'properties'", path=f"{path}/{key}")
-            if not form:
-                if self.strict and key not in ANNOTATIONS:
-                    raise UnsupportedConstraint(
-                        f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
-                    )
-            elif key in self.read and not self.fits(form, value):
+            elif self.strict and key not in KEYWORDS and key not in ANNOTATIONS:
                 raise UnsupportedConstraint(
-                    f"{key!r} has a value of the wrong kind: {str(value)[:80]}", path=f"{path}/{pointer(key)}"
+                    f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
                 )
 
-    def fits(self, form: str, value: Any) -> bool:
-        """Return whether a keyword's value has the form that the specification asks for."""
-        if form == "exclusive":
-            return (self.knows(4, 4) and isinstance(value, bool)) or (self.knows(6) and is_number(value))
-        if form == "items":
-            return is_schema(value) or (self.knows(4, 2019) and all_are(value, is_schema))
-        return bool(FORMS[form](value))
+    @staticmethod
+    def unfit(key: str, value: Any) -> str:
+        """Return the message for a value that a keyword may not have."""
+        if key == "required" and isinstance(value, bool):
+            why = f"'required': {str(value).lower()} is of draft 3, which is not read; since draft 4 it is a list of names"
+            return f"{why} beside 'properties'"
+        return f"{key!r} has a value of the wrong kind: {str(value)[:80]}"
 
     # ------------------------------------------------------------ references
 

@@ -13,6 +13,8 @@ from .vocabulary import ANNOTATIONS, FORMS, KEYWORDS, is_number, is_schema
 
 OTHERS = ANNOTATIONS | {"example", "nullable", "xml", "externalDocs", "ordering"}
 """Annotations, also those of OpenAPI: they are meant."""
+NAMED = OTHERS | KEYWORDS.keys()
+"""What says what it means."""
 SHORTEST = 4
 """Keywords of fewer letters are not guessed."""
 LONG = 6
@@ -20,9 +22,7 @@ LONG = 6
 
 
 def meant(key: str, value: Any) -> str | None:
-    """Return the keyword that was meant by a key with this value, None if it is one itself or is like none."""
-    if key in KEYWORDS or key in OTHERS:
-        return None
+    """Return the keyword that was meant by a key with this value, None if it is like none. The key is not in :data:`NAMED`."""
     options = [each for each in near(key) if fits(each, value)]
     return options[0] if options else None
 
@@ -38,9 +38,9 @@ def near(key: str) -> tuple[str, ...]:
         plain = each.lower().lstrip("$")
         most = 0 if len(plain) < SHORTEST else 1 if len(plain) < LONG else 2
         # one difference takes one letter away at most, and brings one
-        if len(letters.difference(plain)) <= most and len(set(plain) - letters) <= most:
-            if (apart := distance(written, plain)) <= most:
-                found.append((apart, each))
+        may_be = len(letters.difference(plain)) <= most and len(set(plain) - letters) <= most
+        if may_be and (apart := distance(written, plain)) <= most:
+            found.append((apart, each))
     return tuple(each for _, each in sorted(found))
 
 

@@ -11,10 +11,10 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
 from .document import Document, Node, Resource
 from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
-from .misspelt import meant, tell
+from .misspelt import NAMED, meant, tell
 from .numbers import Notation
 from .text import MARKUP, is_text
-from .vocabulary import KEYWORDS, REFERENCES, is_number
+from .vocabulary import REFERENCES, is_number
 
 EXPONENTS = Narrowing(
     "",
@@ -55,7 +55,7 @@ def narrowings(
     schemas = list(reached(document))
     for schema, path in schemas:
         for key, value in schema.items():
-            if key not in KEYWORDS and (keyword := meant(key, value)) is not None:
+            if key not in NAMED and (keyword := meant(key, value)) is not None:
                 tell(place(path), key, keyword)
     spelled = escapes and any(compares_strings(schema, asserts_format) for schema, _ in schemas)
     found = (each for schema, path in schemas for each in lacks(schema, path, asserts_format, notation))
@@ -80,7 +80,7 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
             if key in schema and document.reads(key):
                 stack.append(document.resolve(Node(schema, resource, path, -1), key))
         for step, inner in document.below(schema):
-            if document.reads(step.partition("/")[0]):
+            if step.partition("/")[0] in document.read:
                 stack.append((inner, resource, f"{path}/{step}"))
 
 

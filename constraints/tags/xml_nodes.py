@@ -32,7 +32,7 @@ from ..program.labelled import labelled
 from ..program.node import Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
-from .xml_leaves import PLAIN, lacking, names_in, pattern, regular, string
+from .xml_leaves import lacking, names_in, pattern, regular, string
 from .xml_styles import Parameters
 
 

@@ -90,6 +90,8 @@ def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]
     """Return the nodes of values with what is between each and its name behind ``read``, and the white space behind it."""
     blank, colon = blanks(style.blank), nodes.text(style.colon.removeprefix(read))
     before = nodes.seq(*([] if colon is EMPTY else [blank, colon]), blank)
+    if before is EMPTY:
+        return list(values)
     return [nodes.seq(before, value, blank) for value in values]
 
 
