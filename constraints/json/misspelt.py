@@ -34,11 +34,9 @@ def near(key: str) -> tuple[str, ...]:
         return ()
     written, found = plainly(key), []
     letters = set(written)
-    for each in KEYWORDS:
-        plain = each.lower().lstrip("$")
-        most = 0 if len(plain) < SHORTEST else 1 if len(plain) < LONG else 2
+    for each, plain, own, most in PLAIN:
         # one difference takes one letter away at most, and brings one
-        may_be = len(letters.difference(plain)) <= most and len(set(plain) - letters) <= most
+        may_be = len(letters - own) <= most and len(own - letters) <= most
         if may_be and (apart := distance(written, plain)) <= most:
             found.append((apart, each))
     return tuple(each for _, each in sorted(found))
@@ -47,6 +45,13 @@ def near(key: str) -> tuple[str, ...]:
 def plainly(key: str) -> str:
     """Return a key in lower case, without the marks that other languages have in names."""
     return key.lower().lstrip("$@").replace("_", "").replace("-", "")
+
+
+PLAIN = [
+    (each, plain, frozenset(plain), 0 if len(plain) < SHORTEST else 1 if len(plain) < LONG else 2)
+    for each, plain in zip(KEYWORDS, map(plainly, KEYWORDS), strict=True)
+]
+"""The keywords: as they are, plainly, their letters, and in how many a key may differ."""
 
 
 def distance(one: str, other: str) -> int:
