@@ -66,6 +66,8 @@ def narrowings(
     In each case each of them is a declared member, which is then required, or stays listed beside the shape as an undeclared one.
     Raises ``TooManyStates``.
     """
+    if not some:
+        return [(shape, ())]
     ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
     for finder, naming, need in some:
         names = [n for n in declared if lacks(finder, n) and fits(naming, n, namer)]
@@ -212,7 +214,7 @@ def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
 
     A shape with undeclared members also tells apart the names that other shapes declare, up to :data:`MANY_NAMES` in all.
     """
-    shapes = tuple(dict.fromkeys(shapes))
+    shapes = tuple(dict.fromkeys(shapes)) if len(shapes) > 1 else shapes
     size = sum(not is_closed(shape) for shape in shapes)
     shared = names_of(needs, shapes) if size else ()
     alone = size * len(shared) > MANY_NAMES

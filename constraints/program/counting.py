@@ -43,6 +43,9 @@ def allowed(node: Node, bits: int, count: int) -> int:
 
 def may_begin(node: Node) -> bool:
     """Return whether a ``BAG`` may read a label at all and still be completed."""
+    first, later = (_live(node) & table.labels for table in node.tables)
+    if node.high is None and node.low == node.required.bit_count() and not node.required & ~(first & later):
+        return first != 0  # no more is wanted than the required ones, which may come in any place
     return bool(_allowed(node, 0, 0, node.tables[0].labels))
 
 
