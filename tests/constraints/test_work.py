@@ -71,6 +71,23 @@ def test_metered():
         spend(2 * limits.WORK)
 
 
+def test_a_schema_leaves_nothing_to_collect():
+    schema = {
+        "properties": {
+            "a": {"type": "array", "items": {"$ref": "#"}},
+            "b": {"anyOf": [{"minLength": 3}, {"minimum": 3}]},
+        }
+    }
+    json_schema(schema)
+    gc.collect()
+    gc.disable()
+    try:
+        json_schema(schema)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_attempts_count_and_leave_enough_for_another_way():
     with limited_to(100) as account:
         with attempt(30):
