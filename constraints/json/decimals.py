@@ -12,5 +12,5 @@ def between(low: Bound | None, high: Bound | None, integer: bool, point: bool) -
 
     ``integer``: whole numbers only, with ``point`` also before a point and zeros.
     """
-    ends = [None if each is None else (f"{each.value:f}", each.strict) for each in (low, high)]
-    return between_bounds(*ends, integer, point)
+    first, last = (None if each is None else (f"{each.value:f}", each.strict) for each in (low, high))
+    return between_bounds(first, last, integer, point)
