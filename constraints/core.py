@@ -28,6 +28,7 @@ try:
         alive,
         allow,
         around,
+        between_bounds,
         byte_ranges,
         complement,
         concat,
@@ -81,8 +82,8 @@ except ImportError as error:
 
 __all__ = [
     "Account", "Alive", "Automaton", "Core", "Exhausted", "LIMITS", "Letters", "LimitPassed", "MANY_STATES", "Names", "Nfa",
-    "SLICE", "Table", "Trie", "account", "alive", "allow", "around", "byte_ranges", "complement", "concat", "copied",
-    "determinize", "difference", "empty", "enter", "erased", "fill", "first_matches", "inside", "intersect", "letters",
+    "SLICE", "Table", "Trie", "account", "alive", "allow", "around", "between_bounds", "byte_ranges", "complement", "concat",
+    "copied", "determinize", "difference", "empty", "enter", "erased", "fill", "first_matches", "inside", "intersect", "letters",
     "literal", "loop", "looped", "minimize", "names_of", "names_table", "network", "of_nfa", "of_rows", "of_text", "optional",
     "plus", "resolved", "sequences", "simplify", "spend", "star", "table", "table_again", "to_nfa", "together", "union", "used",
     "watch", "with_fresh_start", "words", "written_out",

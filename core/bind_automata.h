@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bind_work.h"
+#include "decimals.h"
 #include "repeats.h"
 
 namespace tractile::automata {
@@ -94,7 +95,7 @@ inline Handle of_rows(py::iterable rows, py::iterable start, py::iterable accept
   return made;
 }
 
-inline Handle of_arrays(i32 states, Given<i64> edges, Given<i64> skips, Given<i64> start, Given<i64> accept) {
+inline Handle of_arrays(i32 states, Given<i64> edges, Given<i64> skips, Given<i64> start, Given<i64> accept, bool minimal = false) {
   std::vector<Edge> all;
   for (py::ssize_t i = 0; i + 3 < edges.size(); i += 4) {
     const i64* e = edges.data() + i;
@@ -105,6 +106,7 @@ inline Handle of_arrays(i32 states, Given<i64> edges, Given<i64> skips, Given<i6
   for (py::ssize_t i = 0; i + 1 < skips.size(); i += 2) made->skips.push_back({i32(skips.data()[i]), i32(skips.data()[i + 1])});
   made->start.assign(start.data(), start.data() + start.size());
   made->accept.assign(accept.data(), accept.data() + accept.size());
+  made->trimmed = made->minimal = minimal;
   check_states(*made);
   return made;
 }
@@ -185,7 +187,8 @@ inline bool is_endless(const Handle& nfa) {
 inline void bind_automata(py::module_& m) {
   bind_work(m);
   py::class_<Nfa, Handle>(m, "Nfa", py::dynamic_attr())
-      .def(py::init(&of_arrays), py::arg("num_states"), py::arg("edges"), py::arg("epsilons"), py::arg("start"), py::arg("accept"))
+      .def(py::init(&of_arrays), py::arg("num_states"), py::arg("edges"), py::arg("epsilons"), py::arg("start"), py::arg("accept"),
+           py::kw_only(), py::arg("minimal") = false)
       .def_property_readonly("num_states", &Nfa::states)
       .def_property_readonly("num_moves", [](const Nfa& nfa) { return nfa.moves.size(); })
       .def_readonly("trimmed", &Nfa::trimmed)
@@ -254,6 +257,13 @@ inline void bind_automata(py::module_& m) {
     return network(nodes, arcs, start, accept);
   });
   m.def("literal", &literal);
+  using End = std::optional<std::pair<std::string, bool>>;
+  m.def("between_bounds", [](const End& low, const End& high, bool integer, bool point) {
+    std::vector<Bound> bounds;
+    if (low) bounds.emplace_back(low->first, low->second, MORE);
+    if (high) bounds.emplace_back(high->first, high->second, LESS);
+    return between_bounds(bounds, integer, point);
+  });
   m.def("byte_ranges", [](py::args given) { return byte_ranges(given.cast<std::vector<Ranges>>()); });
   m.def("sequences", &sequences);
   m.def("erased", &erased);

@@ -41,6 +41,7 @@ inline Leaf leaf_read(Given<i32> edges, Given<i32> label, std::optional<Given<u8
 
 // A set of small numbers as the bits of one.
 inline py::object bits(const std::vector<u64>& words) {
+  if (words.size() == 1) return py::int_(words[0]);
   py::bytes all(reinterpret_cast<const char*>(words.data()), 8 * words.size());
   return py::module_::import("builtins").attr("int").attr("from_bytes")(all, "little");
 }

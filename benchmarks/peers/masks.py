@@ -6,6 +6,7 @@ Engines are used as their documentation shows, with their defaults, and imported
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -107,7 +108,7 @@ class Tractile:
 
 
 class XGrammar:
-    """xgrammar, its defaults."""
+    """xgrammar, its defaults but for one thread, and ``options``."""
 
     class _Walker:
         def __init__(self, module: Any, compiled: Any, size: int) -> None:
@@ -122,12 +123,12 @@ class XGrammar:
         def advance(self, token: int) -> None:
             self.matcher.accept_token(token)
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, **options: bool) -> None:
         import xgrammar
 
         self.module, self.size = xgrammar, len(tokens.bytes)
         info = xgrammar.TokenizerInfo(tokens.bytes, vocab_size=self.size, stop_token_ids=[tokens.eos])
-        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, **options)
 
     def compile(self, schema: dict[str, Any]) -> Walker:
         return self._Walker(self.module, self.compiler.compile_json_schema(json.dumps(schema)), self.size)
@@ -208,6 +209,7 @@ class GLRMask:
 ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
     "Tractile (GCD)": ("tractile", Tractile),
     "xgrammar": ("xgrammar", XGrammar),
+    "xgrammar (dynamic)": ("xgrammar", partial(XGrammar, enable_dynamic_compilation=True)),
     "llguidance": ("llguidance", LLGuidance),
     "glrmask": ("glrmask", GLRMask),
 }

@@ -32,27 +32,26 @@ R = TypeVar("R")
 class Account(Units):
     """The units of work of one construction; operations of the core count in it what they do (``core/work.h``).
 
-    ``limit``: the units it may take. ``outer``: the account that this is a part of, while a result is made that will be cached.
-    ``spent``: the units taken, without what ``outer`` has paid. ``paid``: the units of cached results, by key. ``own``: all
-    other units.
+    ``limit``: the units it may take. ``outer``: the account that this is a part of. ``spent``: the units taken, without what
+    ``outer`` has paid. ``paid``: the units of cached results, by key; ``before``: those of the results that are being made around
+    the present one. ``own``: all other units of the present one.
     """
 
     def __init__(self, limit: float, outer: Account | None = None) -> None:
         super().__init__(limit)
         self.outer, self.paid = outer, dict[Hashable, float]()
+        self.before = list[dict[Hashable, float]]()
 
     def has_paid(self, key: Hashable) -> bool:
         """Return whether this account or one further out has paid for a key."""
-        return key in self.paid or (self.outer is not None and self.outer.has_paid(key))
+        if key in self.paid or any(key in paid for paid in self.before):
+            return True
+        return self.outer is not None and self.outer.has_paid(key)
 
     def pay(self, units: dict[Hashable, float]) -> None:
         """Add the units of cached results, by key, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
-        paid, outer, fresh = self.paid, self.outer, 0.0
-        for key, cost in units.items():
-            if key not in paid:
-                paid[key] = cost
-                if outer is None or not outer.has_paid(key):
-                    fresh += cost
+        fresh = sum([cost for key, cost in units.items() if not self.has_paid(key)])
+        self.paid |= units
         self.spent += fresh
         if self.spent > self.limit:
             raise too_much()
@@ -196,11 +195,10 @@ def call_of(*given: Hashable) -> Call:
     return _calls.setdefault(given, Call())
 
 
-def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Cache a function like ``lru_cache``, and charge each constraint once for a result's work.
 
-    The work of cached results that it used is charged likewise. Its ``TooManyStates`` are cached too. ``most``: the units that
-    one call may take.
+    The work of cached results that it used is charged likewise. Its ``TooManyStates`` are cached too.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -209,22 +207,28 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
             *args: P.args, **kwargs: P.kwargs
         ) -> tuple[R | TooManyStates, Call, dict[Hashable, float]]:
             outer = in_force()
+            account = outer or Account(request_limits.allowed_work(limits.WORK))
             result: R | TooManyStates
-            allowed = request_limits.allowed_work(limits.WORK)
-            left = allowed if outer is None else outer.limit - outer.spent
-            account = Account(min(left, most), outer)
-            before = enter(account)
+            own, account.own = account.own, 0.0
+            account.before.append(account.paid)
+            account.paid = {}
+            if outer is None:
+                enter(account)
             try:
                 result = function(*args, **kwargs)
             except TooManyStates as error:
                 result = error.with_traceback(None)
             finally:
-                enter(before)
-            if account.spent > left:  # what made do with less as the work ran out is not kept
-                spend(account.spent)
+                units, account.paid = account.paid, account.before.pop()
+                cost, account.own = account.own, own
+                if outer is None:
+                    enter(None)
+            if account.spent > account.limit:  # what made do with less as the work ran out is not kept
                 raise too_much()
             key = call_of(function, args, *kwargs.values())
-            return result, key, account.paid | {key: account.own}
+            units[key] = cost
+            account.paid |= units
+            return result, key, units
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -78,7 +78,7 @@ class Engine:
                 [self._table(each) for each in node.tables],
                 node.low,
                 -1 if node.high is None else node.high,
-                [label for label in range(node.members) if node.required >> label & 1],
+                [label for label in range(node.required.bit_length()) if node.required >> label & 1],
                 node.members,
                 node.ordered,
                 alive(node) if node.kind is Kind.COUNT else None,

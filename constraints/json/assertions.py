@@ -48,7 +48,7 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
             f"there is no type {unknown[0]!r}; there are {', '.join(known)}", path=f"{node.path}/type"
         )
     if sign:
-        return join(*(known[name] for name in named))
+        return known[named[0]] if len(named) == 1 else join(*(known[name] for name in named))
     others = {name: values for name, values in known.items() if name not in named}
     if "number" in named:
         others.pop("integer", None)

@@ -159,6 +159,6 @@ def meet_all(k: Keywords, parts: Iterable[Value]) -> Value:
     found = EVERYTHING
     for part in parts:
         found = meet(found, part)
-        if max(map(len, found.shapes)) > FEW:
+        if max(len(found.number), len(found.string), len(found.array), len(found.object)) > FEW:
             found = k.possible(found)
     return found

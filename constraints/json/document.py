@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -33,6 +35,7 @@ from .vocabulary import (
 )
 
 Schema = dict[str, Any] | bool
+STRUCTURES = (dict, list, tuple)
 
 
 def read_schema(schema: Any) -> Schema:
@@ -62,16 +65,17 @@ def read_schema(schema: Any) -> Schema:
 def written_values(value: Any, known: dict[int, float]) -> float:
     """Count the values in a structure as JSON text would have them.
     A shared part counts each time; a structure within itself counts as infinite."""
-    if not isinstance(value, dict | list | tuple):
+    if not isinstance(value, STRUCTURES):
         return 1
-    if id(value) not in known:
+    found = known.get(id(value))
+    if found is None:
         known[id(value)] = math.inf
-        inner = value.values() if isinstance(value, dict) else value
-        nested = [part for part in inner if isinstance(part, dict | list | tuple)]
-        known[id(value)] = (
-            1 + len(value) - len(nested) + sum([written_values(part, known) for part in nested])
-        )
-    return known[id(value)]
+        found = 1 + len(value)
+        for part in value.values() if isinstance(value, dict) else value:
+            if isinstance(part, STRUCTURES):
+                found += written_values(part, known) - 1
+        known[id(value)] = found
+    return found
 
 
 def located(base: str, reference: str, path: str) -> tuple[str, str]:
@@ -111,6 +115,25 @@ class Node:
     number: int
 
 
+def knows(draft: int, since: int, until: int = EVER) -> bool:
+    """Return whether a draft has what drafts ``since`` to ``until`` have; 0 has all."""
+    return draft == 0 or since <= draft <= until
+
+
+@lru_cache
+def read_in(draft: int) -> dict[str, Callable[[Any], bool]]:
+    """Return the keywords that assert something in a draft: by keyword whether it may have a value."""
+
+    def exclusive(value: Any) -> bool:
+        return (knows(draft, 4, 4) and isinstance(value, bool)) or (knows(draft, 6) and is_number(value))
+
+    def items(value: Any) -> bool:
+        return is_schema(value) or (knows(draft, 4, 2019) and all_are(value, is_schema))
+
+    fits = FORMS | {"exclusive": exclusive, "items": items}
+    return {key: fits[form] for key, (form, *drafts) in KEYWORDS.items() if knows(draft, *drafts)}
+
+
 class Document:
     """One schema document: its resources, anchors and nodes. ``strict`` refuses unknown keywords."""
 
@@ -118,12 +141,15 @@ class Document:
         self.strict = strict
         named = draft_of(root.get("$schema", "") if isinstance(root, dict) else "")
         self.draft = 4 if named == 3 else named
-        self.read = frozenset(key for key, (_, *drafts) in KEYWORDS.items() if self.knows(*drafts))
+        self.read = read_in(self.draft)
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[int, int], int] = {}
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
+        self.inner: dict[
+            int, list[tuple[str, Any]]
+        ] = {}  # by id of a schema that was scanned, its subschemas
         self.owner: dict[int, Resource] = {}
         self.resources: dict[str, Resource] = {}
         self.targets: dict[tuple[str, str, int], tuple[Any, Resource, str]] = {}
@@ -154,12 +180,18 @@ class Document:
                 anchor = schema.get(key, "")
                 if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
                     resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
-            for step, inner in reversed(subschemas(schema)):
+            found = self.inner[id(schema)] = subschemas(schema)
+            for step, inner in reversed(found):
                 stack.append((inner, resource, f"{path}/{step}"))
+
+    def below(self, schema: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Return the subschemas of a schema, as :func:`.subschemas`."""
+        found = self.inner.get(id(schema))
+        return subschemas(schema) if found is None else found
 
     def knows(self, since: int, until: int = EVER) -> bool:
         """Return whether the document's draft has what drafts ``since`` to ``until`` have."""
-        return self.draft == 0 or since <= self.draft <= until
+        return knows(self.draft, since, until)
 
     def reads(self, key: str) -> bool:
         """Return whether a keyword asserts something in the document's draft."""
@@ -183,7 +215,7 @@ class Document:
             return self.prints.setdefault(repr(schema), len(self.prints))
         known = self.print_of.get(id(schema))
         if known is None:
-            inner = tuple([(step, self.fingerprint(below)) for step, below in subschemas(schema)])
+            inner = tuple([(step, self.fingerprint(below)) for step, below in self.below(schema)])
             left_out = {*SILENT, *(step.partition("/")[0] for step, _ in inner)} if inner else SILENT
             own = {key: value for key, value in schema.items() if key not in left_out}
             found = self.prints.setdefault((repr(own), inner), len(self.prints))
@@ -199,30 +231,24 @@ class Document:
         if "$ref" in schema and 4 <= self.draft <= 7:
             schema = {"$ref": schema["$ref"]}
         for key, value in schema.items():
-            form, since, until = KEYWORDS.get(key, ("", 0, 0))
-            if key in self.refused:
+            if (fits := self.read.get(key)) is not None:
+                if not fits(value):
+                    raise UnsupportedConstraint(self.unfit(key, value), path=f"{path}/{pointer(key)}")
+            elif key in self.refused:
                 why = f"{key!r} is a keyword of draft 3, which is not read; since draft 4 it is {self.refused[key]!r}"
                 raise UnsupportedConstraint(why, path=f"{path}/{key}")
-            if key == "required" and isinstance(value, bool):
-                why = f"'required': {str(value).lower()} is of draft 3, which is not read; since draft 4 it is a list of names"
-                raise UnsupportedConstraint(f"{why} beside 'properties'", path=f"{path}/{key}")
-            if not form:
-                if self.strict and key not in ANNOTATIONS:
-                    raise UnsupportedConstraint(
-                        f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
-                    )
-            elif self.knows(since, until) and not self.fits(form, value):
+            elif self.strict and key not in KEYWORDS and key not in ANNOTATIONS:
                 raise UnsupportedConstraint(
-                    f"{key!r} has a value of the wrong kind: {str(value)[:80]}", path=f"{path}/{pointer(key)}"
+                    f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
                 )
 
-    def fits(self, form: str, value: Any) -> bool:
-        """Return whether a keyword's value has the form that the specification asks for."""
-        if form == "exclusive":
-            return (self.knows(4, 4) and isinstance(value, bool)) or (self.knows(6) and is_number(value))
-        if form == "items":
-            return is_schema(value) or (self.knows(4, 2019) and all_are(value, is_schema))
-        return bool(FORMS[form](value))
+    @staticmethod
+    def unfit(key: str, value: Any) -> str:
+        """Return the message for a value that a keyword may not have."""
+        if key == "required" and isinstance(value, bool):
+            why = f"'required': {str(value).lower()} is of draft 3, which is not read; since draft 4 it is a list of names"
+            return f"{why} beside 'properties'"
+        return f"{key!r} has a value of the wrong kind: {str(value)[:80]}"
 
     # ------------------------------------------------------------ references
 

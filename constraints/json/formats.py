@@ -9,6 +9,13 @@ The formats ``regex`` and ``idn-hostname`` are annotations, as formats that no d
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from numpy import ndarray
+from safetensors.numpy import load_file
+
 from ..automata import dfa
 from ..automata.nfa import Nfa
 from ..automata.utf8 import Alphabet
@@ -129,6 +136,23 @@ KNOWN = frozenset(PATTERNS)
 """The formats of the specification; others are annotations."""
 
 
+FILE = Path(__file__).with_name("formats.safetensors")
+"""The automata of the formats in JSON: of each its edges, and its starts and ends behind its number of states.
+``tests/constraints/json/test_formats_file.py`` writes them."""
+
+
+@lru_cache(maxsize=1)
+def kept() -> dict[str, ndarray[Any, Any]]:
+    """Return the arrays of :data:`FILE`."""
+    return load_file(FILE)
+
+
+def read(name: str) -> Nfa:
+    """Return the automaton of a format in JSON, made before."""
+    states, start, *ends = kept()[f"{name} ends"].tolist()
+    return Nfa(states, kept()[name], (), [start], ends, minimal=True)
+
+
 def compiled(pattern: str, alphabet: Alphabet) -> Nfa:
     """Return the automaton of the string contents that match a pattern in full."""
     return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, alphabet))
@@ -152,4 +176,4 @@ def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
         has_sixty = name in WITH_SIXTY
         had = compiled(WITH_SIXTY[name], alphabet) if has_sixty else formatted(name, True, alphabet)
         return dfa.minimize(dfa.difference(any_text(alphabet), had))
-    return compiled(PATTERNS[name], alphabet)
+    return read(name) if alphabet is JSON.alphabet else compiled(PATTERNS[name], alphabet)

@@ -17,6 +17,8 @@ Counts = tuple[int, ...]
 def settled(shape: Arrays) -> Arrays:
     """Return the shape without redundant conditions.
     A ``contains`` that every item satisfies becomes a bound on the number of items."""
+    if not shape.contains and not shape.unique:
+        return shape
     contains, least, most = list[Contains](), shape.least, shape.most
     for c in shape.contains:
         if c.least:

@@ -9,7 +9,7 @@ cut off at a depth.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from ...errors import UnsupportedConstraint
@@ -18,7 +18,7 @@ from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
 from .closed_objects import APART, TRACKED
 from .combinators import any_of, apart, dependent, meet_all, negation, one_of, reference
 from .conditions import all_of, condition
-from .document import Document, Node
+from .document import Document, Node, read_in
 from .shapes import ANY, NEVER, Need
 from .structures import (
     contains,
@@ -61,6 +61,8 @@ class Keywords:
     ) -> None:
         self.document, self.asserts_format, self.tuples = document, asserts_format, tuples
         self.empty = empty
+        self.rules = rules_of(document.draft)
+        self.late = LATE if document.knows(2019) else ()
         self.memo: dict[tuple[int, bool, int], Value] = {}
         self.active: set[tuple[int, bool, int]] = set()
 
@@ -84,7 +86,7 @@ class Keywords:
             if isinstance(schema, bool):
                 return ANY if schema == sign else NEVER
             node = self.document.node(schema, resource, path)
-        if not any(key in KEYWORDS for key in node.schema):
+        if KEYWORDS.keys().isdisjoint(node.schema):
             return ANY if sign else NEVER
         return frozenset([(node.number, sign)])
 
@@ -129,11 +131,12 @@ class Keywords:
         """Compute :meth:`value` from the rules of the keywords."""
         spend(140)
         schema, document = node.schema, self.document
-        late = [key for key in LATE if key in schema and document.knows(2019)]
+        late = [key for key in self.late if key in schema]
         if "$ref" in schema and 4 <= document.draft <= 7:
             return reference(self, node, sign, tracked, "$ref")
-        known = [key for key in schema if key in RULES and document.reads(key)]
-        rules = dict.fromkeys(RULES[key] for key in sorted(known, key=lambda key: key not in FIRST))
+        known = [key for key in schema if key in self.rules]
+        rules = dict.fromkeys([self.rules[key] for key in known if key in FIRST])
+        rules |= dict.fromkeys([self.rules[key] for key in known if key not in FIRST])
         parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:
             failing = (
@@ -146,9 +149,10 @@ class Keywords:
             holding = meet_all(self, (rule(self, node, True, TRACKED) for rule in rules))
             return join(failing, *(violating(self, node, key, holding) for key in late))
         found = meet_all(self, parts)
-        keys = list(schema)
-        if "properties" in schema and any(key in APPLICATORS for key in keys[: keys.index("properties")]):
-            found = found._replace(object=tuple(o.behind(schema["properties"]) for o in found.object))
+        if "properties" in schema and not APPLICATORS.isdisjoint(schema):
+            keys = list(schema)
+            if not APPLICATORS.isdisjoint(keys[: keys.index("properties")]):
+                found = found._replace(object=tuple(o.behind(schema["properties"]) for o in found.object))
         for key in late:
             found = unevaluated(self, node, key, found, tracked)
         return found
@@ -182,3 +186,9 @@ RULES: dict[str, Keyword] = {
     "if": condition,
 }
 """The rule of each keyword. One that several keywords have reads them together."""
+
+
+@lru_cache
+def rules_of(draft: int) -> dict[str, Keyword]:
+    """Return the rules of the keywords of a draft."""
+    return {key: rule for key, rule in RULES.items() if key in read_in(draft)}

@@ -13,6 +13,8 @@ from .vocabulary import ANNOTATIONS, FORMS, KEYWORDS, is_number, is_schema
 
 OTHERS = ANNOTATIONS | {"example", "nullable", "xml", "externalDocs", "ordering"}
 """Annotations, also those of OpenAPI: they are meant."""
+NAMED = OTHERS | KEYWORDS.keys()
+"""What says what it means."""
 SHORTEST = 4
 """Keywords of fewer letters are not guessed."""
 LONG = 6
@@ -20,9 +22,7 @@ LONG = 6
 
 
 def meant(key: str, value: Any) -> str | None:
-    """Return the keyword that was meant by a key with this value, None if it is one itself or is like none."""
-    if key in KEYWORDS or key in OTHERS:
-        return None
+    """Return the keyword that was meant by a key with this value, None if it is like none. The key is not in :data:`NAMED`."""
     options = [each for each in near(key) if fits(each, value)]
     return options[0] if options else None
 
@@ -32,11 +32,12 @@ def near(key: str) -> tuple[str, ...]:
     """Return the keywords that are like a key, the most similar first."""
     if len(key) > 40:
         return ()
-    found = []
-    for each in KEYWORDS:
-        plain = each.lower().lstrip("$")
-        apart = distance(plainly(key), plain)
-        if (len(plain) >= SHORTEST and apart <= (2 if len(plain) >= LONG else 1)) or plainly(key) == plain:
+    written, found = plainly(key), []
+    letters = set(written)
+    for each, plain, own, most in PLAIN:
+        # one difference takes one letter away at most, and brings one
+        may_be = len(letters - own) <= most and len(own - letters) <= most
+        if may_be and (apart := distance(written, plain)) <= most:
             found.append((apart, each))
     return tuple(each for _, each in sorted(found))
 
@@ -44,6 +45,13 @@ def near(key: str) -> tuple[str, ...]:
 def plainly(key: str) -> str:
     """Return a key in lower case, without the marks that other languages have in names."""
     return key.lower().lstrip("$@").replace("_", "").replace("-", "")
+
+
+PLAIN = [
+    (each, plain, frozenset(plain), 0 if len(plain) < SHORTEST else 1 if len(plain) < LONG else 2)
+    for each, plain in zip(KEYWORDS, map(plainly, KEYWORDS), strict=True)
+]
+"""The keywords: as they are, plainly, their letters, and in how many a key may differ."""
 
 
 def distance(one: str, other: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable
 from typing import Any
 
@@ -25,8 +26,9 @@ class Needs:
         self, document: Document, order: str, open_objects: bool, asserts_format: bool, tuples: bool
     ) -> None:
         self.document, self.order, self.open_objects = document, order, open_objects
+        me = weakref.proxy(self)  # in no circle: all of it goes with the last who asks
         self.keywords = Keywords(
-            document, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD), tuples
+            document, asserts_format, lambda shape: me.empty_shape(shape, LOOK_AHEAD), tuples
         )
         self.values: dict[Need, Value] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}

@@ -79,7 +79,6 @@ class Notation(NamedTuple):
     digits: int | None = None
 
 
-@metered(maxsize=1024)
 def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B008
     """Return a DFA of the texts of a shape's numbers.
     Raises ``TooManyStates`` for multiples with too many residues."""

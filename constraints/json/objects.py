@@ -16,7 +16,7 @@ from ..automata.work import spend
 from . import strings
 from .counted_patterns import pattern_shapes
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
-from .text import Spelling
+from .text import is_text
 
 if TYPE_CHECKING:
     from .needs import Needs
@@ -53,9 +53,9 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
         if matches(pattern, name):
             found = both(found, need)
     for others, need in shape.others:
-        if lacks(others, name):
+        if name not in others.names and lacks(others, name):
             found = both(found, need)
-    return found if fits(shape.naming, name, namer) else NEVER
+    return found if not shape.naming or fits(shape.naming, name, namer) else NEVER
 
 
 def narrowings(
@@ -66,6 +66,8 @@ def narrowings(
     In each case each of them is a declared member, which is then required, or stays listed beside the shape as an undeclared one.
     Raises ``TooManyStates``.
     """
+    if not some:
+        return [(shape, ())]
     ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
     for finder, naming, need in some:
         names = [n for n in declared if lacks(finder, n) and fits(naming, n, namer)]
@@ -138,6 +140,8 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
 def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
     """Return the classes of undeclared names that are allowed, split by the patterns that they match.
     Raises ``TooManyStates``."""
+    if is_closed(shape):
+        return ()
     naming = namer(shape.naming) if shape.naming else [Strings()]
     open_cells = [
         (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
@@ -205,20 +209,21 @@ class Form:
     orders: tuple[tuple[int, ...], ...]
 
 
-def forms(needs: Needs, shapes: Sequence[Objects], spelling: Spelling) -> list[Form]:
-    """Return the forms of some shapes; a name that has no spelling may not be written.
+def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
+    """Return the forms of some shapes; a name that is no text may not be written.
 
     A shape with undeclared members also tells apart the names that other shapes declare, up to :data:`MANY_NAMES` in all.
     """
-    shapes = tuple(dict.fromkeys(shapes))
+    shapes = tuple(dict.fromkeys(shapes)) if len(shapes) > 1 else shapes
     size = sum(not is_closed(shape) for shape in shapes)
     shared = names_of(needs, shapes) if size else ()
     alone = size * len(shared) > MANY_NAMES
     found = []
     for shape in shapes:
         names = names_of(needs, [shape]) if alone or is_closed(shape) else shared
-        for case, some in narrowings(replace(shape, some=()), shape.some, names, needs.names):
-            found += form(needs, case, some, names, spelling)
+        plain = replace(shape, some=()) if shape.some else shape
+        for case, some in narrowings(plain, shape.some, names, needs.names):
+            found += form(needs, case, some, names)
     return found
 
 
@@ -227,14 +232,10 @@ def is_closed(shape: Objects) -> bool:
     return any(need == NEVER and not others.patterns for others, need in shape.others)
 
 
-def form(
-    needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...], spelling: Spelling
-) -> list[Form]:
+def form(needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...]) -> list[Form]:
     """Return the form of a shape without ``some``, or none if a required member may not be there."""
     number = {name: i for i, name in enumerate(names)}
-    each = tuple(
-        need_of(shape, name, needs.names) if all(map(spelling.ways, name)) else NEVER for name in names
-    )
+    each = tuple([need_of(shape, name, needs.names) if is_text(name) else NEVER for name in names])
     required = frozenset(number[name] for name in shape.required)
     if any(each[i] == NEVER for i in required):
         return []

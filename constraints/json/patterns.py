@@ -34,7 +34,7 @@ NO_WORD = "[^0-9A-Za-z_]"
 FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]")
 
 
-@metered(maxsize=256, most=limits.WORK)
+@metered(maxsize=256)
 def matching(pattern: str, sign: bool, alphabet: Alphabet) -> Nfa:
     """Return the automaton of the string contents in which the pattern is (or is not) found.
     The alphabet encodes their characters. Raises ``UnsupportedConstraint``."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .exact import is_multiple
 
+T = TypeVar("T")
 Need = frozenset[tuple[int, bool]]
 """A conjunction of obligations on a value: (number of a node of the document, whether to satisfy or to violate it)."""
 ANY: Need = frozenset()
@@ -234,13 +235,13 @@ class Objects:
     def meet(self, other: Objects) -> Objects | None:
         """Return the objects of both shapes, ``None`` if there are certainly none."""
         least, most = max(self.least, other.least), smaller(self.most, other.most)
-        names = dict(self.names)
-        for name, need in other.names:
-            names[name] = both(names[name], need) if name in names else need
-        required = tuple(dict.fromkeys(self.required + other.required))
-        if (most is not None and max(least, len(required)) > most) or any(
-            names.get(n) == NEVER for n in required
-        ):
+        names = self.by_name
+        if other.names:
+            names = names.copy()
+            for name, need in other.names:
+                names[name] = both(names[name], need) if name in names else need
+        required = one_after_another(self.required, other.required)
+        if (most is not None and max(least, len(required)) > most) or NEVER in map(names.get, required):
             return None
         seen = None
         if self.seen is not None and other.seen is not None:
@@ -249,14 +250,14 @@ class Objects:
         if self.early is not None or other.early is not None:
             early = tuple(dict.fromkeys((*self.first_names, *other.first_names)))
         return Objects(
-            tuple(names.items()),
+            tuple(names.items()) if other.names else self.names,
             required,
-            tuple(dict.fromkeys(self.patterns + other.patterns)),
-            tuple(dict.fromkeys(self.others + other.others)),
+            one_after_another(self.patterns, other.patterns),
+            one_after_another(self.others, other.others),
             both(self.naming, other.naming),
             least,
             most,
-            tuple(dict.fromkeys(self.some + other.some)),
+            one_after_another(self.some, other.some),
             seen,
             self.declares or other.declares,
             early,
@@ -302,12 +303,14 @@ class Objects:
         )
 
 
+def one_after_another(a: tuple[T, ...], b: tuple[T, ...]) -> tuple[T, ...]:
+    """Return the elements of two tuples, each once; in neither alone is one there twice."""
+    return tuple(dict.fromkeys(a + b)) if a and b else a or b
+
+
 def smaller(a: int | None, b: int | None) -> int | None:
     """Return the smaller of two upper bounds (``None``: no bound)."""
     return a if b is None else b if a is None else min(a, b)
-
-
-T = TypeVar("T")
 
 
 def meet_sets(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None:

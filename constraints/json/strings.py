@@ -17,7 +17,7 @@ from ..program.tables import Table
 from .formats import formatted
 from .patterns import any_text, matching
 from .shapes import Strings
-from .text import JSON, Spelling, plain
+from .text import JSON, Spelling, is_text, plain
 
 FEW = 16
 """The most strings of a shape that :func:`few` lists."""
@@ -61,7 +61,6 @@ def counted(shape: Strings, spelling: Spelling) -> Node:
     return nodes.count(letters(shape.atoms, shape.but, spelling), shape.least, shape.most)
 
 
-@metered(maxsize=128)
 def body(shape: Strings, spelling: Spelling) -> Nfa:
     """Return a DFA of the contents of the strings of a shape. Raises ``TooManyStates``."""
     if shape.among is not None:
@@ -78,7 +77,7 @@ def body(shape: Strings, spelling: Spelling) -> Nfa:
 def empty(shape: Strings) -> bool:
     """Return whether no string has the shape, or none that can be written: lone surrogates cannot."""
     if shape.among is not None:
-        return not any(all(map(JSON.ways, word)) and has(word, shape.atoms) for word in shape.among)
+        return not any(is_text(word) and has(word, shape.atoms) for word in shape.among)
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
     found = every(shape.atoms, frozenset(), JSON)

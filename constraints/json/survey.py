@@ -11,10 +11,10 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
 from .document import Document, Node, Resource
 from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
-from .misspelt import meant, tell
+from .misspelt import NAMED, meant, tell
 from .numbers import Notation
-from .text import JSON, MARKUP
-from .vocabulary import REFERENCES, is_number, subschemas
+from .text import MARKUP, is_text
+from .vocabulary import REFERENCES, is_number
 
 EXPONENTS = Narrowing(
     "",
@@ -40,7 +40,7 @@ NAMING = {
     "dependentSchemas",
     "dependencies",
 }
-COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+COMPARED = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 
 
 def narrowings(
@@ -55,7 +55,7 @@ def narrowings(
     schemas = list(reached(document))
     for schema, path in schemas:
         for key, value in schema.items():
-            if (keyword := meant(key, value)) is not None:
+            if key not in NAMED and (keyword := meant(key, value)) is not None:
                 tell(place(path), key, keyword)
     spelled = escapes and any(compares_strings(schema, asserts_format) for schema, _ in schemas)
     found = (each for schema, path in schemas for each in lacks(schema, path, asserts_format, notation))
@@ -79,8 +79,8 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
         for key in REFERENCES:
             if key in schema and document.reads(key):
                 stack.append(document.resolve(Node(schema, resource, path, -1), key))
-        for step, inner in subschemas(schema):
-            if document.reads(step.partition("/")[0]):
+        for step, inner in document.below(schema):
+            if step.partition("/")[0] in document.read:
                 stack.append((inner, resource, f"{path}/{step}"))
 
 
@@ -97,7 +97,7 @@ def lacks(schema: dict[str, Any], path: str, asserts_format: bool, notation: Not
     if has_conditions(schema, listed, notation):
         yield EXPONENTS
     for value in listed:
-        if isinstance(value, str) and not value.isascii() and not all(map(JSON.ways, value)):
+        if isinstance(value, str) and not is_text(value):
             why = "a lone surrogate is no Unicode text"
             yield Narrowing(f"{path}/enum", "enum", ascii(value), "nothing", why)
 
@@ -128,4 +128,4 @@ def has_conditions(schema: dict[str, Any], listed: list[Any], notation: Notation
         return not (notation.plain or notation.whole)
     if any(map(is_number, listed)):
         return not notation.plain
-    return any(key in schema for key in COMPARED)
+    return not COMPARED.isdisjoint(schema)

@@ -133,6 +133,11 @@ def plain(text: str, ascii_only: bool = False) -> bytes:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
+def is_text(given: str) -> bool:
+    """Return whether each character has an encoding: a lone surrogate has none, in no spelling."""
+    return given.isascii() or not any("\ud800" <= char <= "\udfff" for char in given)
+
+
 def json_spelling(escapes: str, free: Spelling | None = None) -> Spelling:
     """Return how the strings of JSON are written, by the option ``escapes``."""
     return Spelling(b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes), free)

@@ -55,11 +55,14 @@ def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
     """Return the intersection of two unions of shapes, without pairs that are known to be empty."""
     if not a or not b:
         return ()
-    if b == EVERYTHING.shapes[FIELD[type(a[0])]]:
+    if len(b) == 1 and b[0] is WHOLE[type(b[0])]:
         return a
-    if a == EVERYTHING.shapes[FIELD[type(a[0])]]:
+    if len(a) == 1 and a[0] is WHOLE[type(a[0])]:
         return b
     spend(40 * len(a) * len(b))
+    if len(a) == len(b) == 1:
+        met = a[0].meet(b[0])
+        return () if met is None else (met,)
     found = dict.fromkeys(shape for x in a for y in b if (shape := x.meet(y)) is not None)
     return limited(widest(tuple(found)))
 
@@ -117,9 +120,12 @@ def join(*values: Value, absorb: bool = True) -> Value:
 
 def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
     """Return the union of several unions of shapes of one type; ``absorb`` as in :func:`join`."""
+    unions = [union for union in unions if union]
+    if not unions or (len(unions) == 1 == len(unions[0])):
+        return unions[0] if unions else ()
     found = dict.fromkeys(shape for union in unions for shape in union)
     if absorb and len(found) > 1:
-        whole = EVERYTHING.shapes[FIELD[type(next(iter(found)))]][0]
+        whole = WHOLE[type(next(iter(found)))]
         if whole in found:
             return (whole,)
     return limited(tuple(found))
@@ -139,5 +145,5 @@ def limited(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     return shapes
 
 
-FIELD: dict[type, int] = {Numbers: 0, Strings: 1, Arrays: 2, Objects: 3}
-"""By class of shapes: the index of its union in ``Value.shapes``."""
+WHOLE: dict[type, Any] = {type(shape): shape for (shape,) in EVERYTHING.shapes}
+"""By class of shapes: the one that has every value of its type."""

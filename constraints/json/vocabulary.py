@@ -35,7 +35,9 @@ ANNOTATIONS = {
     "contentEncoding", "contentMediaType", "contentSchema",
 }  # fmt: skip
 """Keywords that the specification defines and that assert nothing."""
-SILENT = ("title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
+SILENT = frozenset(
+    ["title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"]
+)
 """Those that nothing reads: schemas that differ only in them are equal."""
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 

@@ -43,6 +43,9 @@ def allowed(node: Node, bits: int, count: int) -> int:
 
 def may_begin(node: Node) -> bool:
     """Return whether a ``BAG`` may read a label at all and still be completed."""
+    first, later = (_live(node) & table.labels for table in node.tables)
+    if node.high is None and node.low == node.required.bit_count() and not node.required & ~(first & later):
+        return first != 0  # no more is wanted than the required ones, which may come in any place
     return bool(_allowed(node, 0, 0, node.tables[0].labels))
 
 
@@ -71,15 +74,11 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
 
 def _live(node: Node) -> int:
     """Return the labels of a ``BAG`` whose value has a text, as the bits of a number."""
-    known = _lives.get(node)
-    if known is None:
-        known = _lives[node] = sum(
-            1 << label for label, value in enumerate(node.parts) if not value.is_nothing
-        )
-    return known
-
-
-_lives: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+    found = (1 << len(node.parts)) - 1
+    for label, value in enumerate(node.parts):
+        if value.is_nothing:
+            found ^= 1 << label
+    return found
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ about a node is a function with a case for each kind: see ``engine/``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from functools import lru_cache
 from weakref import WeakValueDictionary
 
 from .counting import alive, may_begin, may_end
@@ -33,17 +33,32 @@ MOST_INLINED = 16
 A longer one stays a node of its own: sequences of sequences would double at each level where sharing keeps them small.
 """
 
+SEQ, ALT = Kind.SEQ, Kind.ALT
+"""Found faster than the members of an enumeration."""
+
 _known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
-def interned(kind: Kind, *given: Any) -> Node:
-    """Return the node of these attributes, in the order of :class:`.Node`: the one that is known if an equal one is alive.
+def interned(
+    kind: Kind,
+    parts: tuple[Node, ...] = (),
+    tables: tuple[Table, ...] = (),
+    low: int = 0,
+    high: int | None = None,
+    required: int = 0,
+    members: int = 0,
+    ordered: bool = False,
+) -> Node:
+    """Return the node of these attributes, as :class:`.Node` has them: the one that is known if an equal one is alive.
 
     Not for rules. The functions below ask for it; they leave out what cannot be read.
     """
-    made = Node(kind, *given)
-    return _known.setdefault(made.attributes, made)
+    attributes = kind, parts, tables, low, high, required, members, ordered
+    found = _known.get(attributes)
+    if found is None:
+        found = _known[attributes] = Node(*attributes)
+    return found
 
 
 EMPTY = interned(Kind.SEQ, ())
@@ -57,6 +72,7 @@ def lex(table: Table | None) -> Node:
     return NOTHING if table is None else interned(Kind.LEX, (), (table,))
 
 
+@lru_cache(maxsize=256)
 def text(data: bytes) -> Node:
     """Return the node of one text."""
     return lex(of_text(data)) if data else EMPTY
@@ -64,22 +80,23 @@ def text(data: bytes) -> Node:
 
 def seq(*parts: Node) -> Node:
     """Return the node of texts of some nodes, one after the other."""
-    flat = [
-        each
-        for part in parts
-        for each in (part.parts if part.kind is Kind.SEQ and len(part.parts) <= MOST_INLINED else (part,))
-    ]
+    flat: list[Node] = []
+    for part in parts:
+        if part.kind is SEQ and len(part.parts) <= MOST_INLINED:
+            flat += part.parts
+        else:
+            flat.append(part)
     if NOTHING in flat:
         return NOTHING
-    return flat[0] if len(flat) == 1 else interned(Kind.SEQ, tuple(flat))
+    return flat[0] if len(flat) == 1 else interned(SEQ, tuple(flat))
 
 
 def alt(*options: Node) -> Node:
     """Return the node of the texts of any of some nodes."""
     flat = dict.fromkeys(
-        each for option in options for each in (option.parts if option.kind is Kind.ALT else (option,))
+        each for option in options for each in (option.parts if option.kind is ALT else (option,))
     )
-    return next(iter(flat)) if len(flat) == 1 else interned(Kind.ALT, tuple(flat))
+    return next(iter(flat)) if len(flat) == 1 else interned(ALT, tuple(flat))
 
 
 def rule(key: Hashable = None) -> Node:

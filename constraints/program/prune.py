@@ -12,11 +12,12 @@ from .rewrite import least, parts_first, rebuilt, rewritten
 def pruned(root: Node) -> Node:
     """Return a program of the same texts in which each rule has one, leaving ``WITHIN``, ``TOKENS`` and ``APART`` aside."""
     fresh = parts_first(root, _is_pruned)
-    found = least(fresh, _has_text, _is_pruned)
-    gone = frozenset(node for node in fresh if node.kind is Kind.RULE and node not in found)
-    if gone:
-        root = rewritten(root, lambda node: node, gone)
-        fresh = parts_first(root, _is_pruned)
+    rules = [node for node in fresh if node.kind is Kind.RULE]
+    if rules:  # the other nodes have texts as they are made
+        found = least(fresh, _has_text, _is_pruned)
+        if gone := frozenset(rules) - found:
+            root = rewritten(root, lambda node: node, gone)
+            fresh = parts_first(root, _is_pruned)
     for node in fresh:
         node.pruned = not node.is_nothing
     return root

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from . import nodes
 from .node import Kind, Node
 
 
-def parts_first(root: Node, known: Callable[[Node], bool] = lambda node: False) -> list[Node]:
+def parts_first(root: Node, known: Callable[[Node], bool] | None = None) -> list[Node]:
     """Return the nodes of a program, each after its parts, but for the bodies of rules; without those ``known`` and below."""
     found: dict[Node, None] = {}
-    todo = [(root, False)]
+    todo: list[Node | None] = [root]
     while todo:
-        node, is_left = todo.pop()
-        if node in found or known(node):
-            continue
-        if is_left:
-            found[node] = None
-        elif node.kind is Kind.RULE:
-            found[node] = None
-            todo += [(part, False) for part in node.parts]
-        else:
-            todo.append((node, True))
-            todo += [(part, False) for part in reversed(node.parts)]
+        if (node := todo.pop()) is None:  # what stands before it has all its parts
+            found[cast("Node", todo.pop())] = None
+        elif node not in found and not (known and known(node)):
+            if node.kind is Kind.RULE or not node.parts:
+                found[node] = None
+                todo += node.parts
+            else:
+                todo += (node, None, *reversed(node.parts))
     return list(found)
 
 

@@ -30,6 +30,8 @@ def characters(item: Item, flags: int) -> CodePoints:
         return utf8.EVERY if flags & DOTALL else utf8.negate(((10, 10),))
     if operation is constants.LITERAL and (not flags & IGNORECASE or argument not in cases()):
         return () if 0xD800 <= argument <= 0xDFFF else ((argument, argument),)
+    if operation is constants.NOT_LITERAL and not flags & IGNORECASE:
+        return utf8.negate(utf8.normalize([(argument, argument)]))
     if operation is constants.IN and not flags & IGNORECASE:
         listed = [a if o is constants.RANGE else (a, a) for o, a in argument if o in LISTED]
         negated = argument[0][0] is constants.NEGATE

@@ -32,6 +32,7 @@ class Excluding(Needs):
 
     def __init__(self, of: Needs, words: tuple[str, ...]) -> None:
         self.__dict__.update(of.__dict__)
+        self.of = of  # whose keywords these are: they ask it whether a shape is empty
         self.values, self.hollow = {}, {}
         self.words = words
         self.names_with, self.strings_without = (containing(words), NEVER), lacking(words)

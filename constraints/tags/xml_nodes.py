@@ -32,7 +32,7 @@ from ..program.labelled import labelled
 from ..program.node import Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
-from .xml_leaves import PLAIN, lacking, names_in, pattern, regular, string
+from .xml_leaves import lacking, names_in, pattern, regular, string
 from .xml_styles import Parameters
 
 
@@ -162,7 +162,7 @@ class XmlWriter:
 
     def objects(self, need: Need) -> list[Node]:
         """Return the nodes of the objects of a need, one for each form. Raises ``UnsupportedConstraint``."""
-        found = members_of.forms(self.needs, self.json.value(need).object, PLAIN)
+        found = members_of.forms(self.needs, self.json.value(need).object)
         if any(form.some for form in found):
             why = "a member that must exist and is not declared is not supported in XML parameters"
             raise UnsupportedConstraint(why, path=self.needs.where(need))

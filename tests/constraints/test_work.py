@@ -71,6 +71,23 @@ def test_metered():
         spend(2 * limits.WORK)
 
 
+def test_a_schema_leaves_nothing_to_collect():
+    schema = {
+        "properties": {
+            "a": {"type": "array", "items": {"$ref": "#"}},
+            "b": {"anyOf": [{"minLength": 3}, {"minimum": 3}]},
+        }
+    }
+    json_schema(schema)
+    gc.collect()
+    gc.disable()
+    try:
+        json_schema(schema)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_attempts_count_and_leave_enough_for_another_way():
     with limited_to(100) as account:
         with attempt(30):
@@ -89,22 +106,27 @@ def test_attempts_count_and_leave_enough_for_another_way():
         spend(31)
 
 
-def test_what_may_take_so_much_by_itself():
-    @metered(maxsize=8, most=50)
-    def made(n):
+def test_a_result_within_another_is_paid_once():
+    @metered(maxsize=8)
+    def inner(n):
         spend(n)
         return -n
 
-    for left in (math.inf, 100):
-        with limited_to(left) as account:
-            assert made(40) == -40
-            with pytest.raises(tt.errors.TooManyStates):
-                made(60)
-            assert account.spent == 100
-    with pytest.raises(tt.errors.TooManyStates):
-        made(60)  # without an account as well
-    with limited_to(30), pytest.raises(tt.errors.TooManyStates):
-        made(40)
+    @metered(maxsize=8)
+    def outer(n):
+        spend(1)
+        return inner(n) + inner(n)
+
+    for _ in range(2):  # made, then kept
+        with limited_to(100) as account:
+            assert outer(20) == -40
+            assert (account.spent, account.own) == (21, 0)
+            assert inner(20) == -20
+            assert account.spent == 21
+        with limited_to(100) as account:
+            assert inner(20) == -20
+            assert outer(20) == -40
+            assert account.spent == 21
 
 
 SHARED = {"type": "string"}

@@ -48,7 +48,9 @@ def arrays(writer: Writer, need: Need) -> list[Node]:
         if shape.least > limits.LENGTH:
             raise TooManyStates(f"arrays of at least {shape.least} items are too long", limit=limits.LENGTH)
         kinds = ("list", "tuple") if writer.style.tuples and shape.kind is None else (shape.kind,)
-        found += [array(writer, need, replace(shape, kind=kind)) for kind in kinds]
+        found += [
+            array(writer, need, shape if kind == shape.kind else replace(shape, kind=kind)) for kind in kinds
+        ]
     return found
 
 
@@ -89,7 +91,7 @@ def items(writer: Writer, shape: Arrays, inner: Inner) -> Node:
     """Return the node of the arrays of a shape, whether or not their items differ."""
 
     def some(least: int) -> Node:
-        return sequence(writer, replace(shape, least=least), inner)
+        return sequence(writer, shape if least == shape.least else replace(shape, least=least), inner)
 
     if shape.kind != "tuple":
         return in_brackets(writer, shape.least, some)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from ....errors import TooManyStates
@@ -26,7 +27,7 @@ def lex(nfa: Nfa) -> Node:
     return nodes.lex(tables.of_nfa(nfa))
 
 
-@metered(maxsize=128)
+@lru_cache(maxsize=128)
 def blanks(most: float) -> Node:
     """Return the node of white space of at most ``most`` characters, which may be ``math.inf``."""
     return lex(blanks_nfa(most)) if most else EMPTY

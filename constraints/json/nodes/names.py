@@ -17,6 +17,7 @@ from ..shapes import Strings
 from ..text import Spelling, Style
 
 
+@metered(maxsize=1024)
 def names_tables(
     live: tuple[str, ...], declared: tuple[str, ...], classes: tuple[Strings, ...], style: Style
 ) -> tuple[Table, Table] | None:
@@ -31,7 +32,6 @@ def names_tables(
     return after_text(parts, style.lead, style), after_text(parts, style.comma, style)
 
 
-@metered(maxsize=1024)
 def inside(
     live: tuple[str, ...],
     declared: tuple[str, ...],
@@ -55,7 +55,6 @@ def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -
     return names_of([strings.body(kind, spelling) for kind in classes], spelling.closing, style.joint)
 
 
-@metered(maxsize=2048)
 def after_text(
     parts: tuple[Names | None, ...],
     before: bytes,
@@ -77,6 +76,12 @@ def after_text(
     blank = 0 if not before else -1 if style.blank == math.inf else int(style.blank)
     (only, *more) = parts
     shared = None if more or others or only is None else only.base
-    base = None if shared is None else after_text((shared,), before, style)
+    base = None if shared is None else after_text_of_base(shared, before, style)
     openings = [spelling.opening for spelling in style.spellings]
     return names_table(parts, before, blank, openings, labels, others, base)
+
+
+@metered(maxsize=256)
+def after_text_of_base(base: Names, before: bytes, style: Style) -> Table:
+    """Return the table of a text before a name that objects do not declare."""
+    return after_text((base,), before, style)

@@ -41,7 +41,7 @@ def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
     inner = writer.below.node if style is writer.style else writer.node
     return [
         in_braces(writer, need, form, [*order], style, inner)
-        for form in forms(writer.needs, shapes, style.spellings[0])
+        for form in forms(writer.needs, shapes)
         for order in form.orders or [range(len(form.names))]
     ]
 
@@ -90,6 +90,8 @@ def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]
     """Return the nodes of values with what is between each and its name behind ``read``, and the white space behind it."""
     blank, colon = blanks(style.blank), nodes.text(style.colon.removeprefix(read))
     before = nodes.seq(*([] if colon is EMPTY else [blank, colon]), blank)
+    if before is EMPTY:
+        return list(values)
     return [nodes.seq(before, value, blank) for value in values]
 
 

@@ -98,11 +98,13 @@ class Writer:
         """What stands between items."""
         return nodes.seq(nodes.text(self.style.comma), self.blank)
 
-    @cached_property
+    @property
     def below(self) -> Writer:
         """The writer of the values in arrays and objects: with an indent each depth has nodes of its own."""
-        if self.style.indent is None:
-            return self
+        return self if self.style.indent is None else self._deeper
+
+    @cached_property
+    def _deeper(self) -> Writer:
         return Writer(self.needs, self.style.deeper, self.notation, left=self.left - 1)
 
     def value(self, need: Need) -> Value:
