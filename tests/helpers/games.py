@@ -273,37 +273,6 @@ def check_lookahead(kind, problem, query, rows, weights, tolerance):
     assert_log_close(query.log_lookahead(), log(np.array(totals)), tolerance)
 
 
-def check_ahead(kind, problem, query, rows, rng, length=4):
-    """``validate`` of random drafts and ``forced``, token by token."""
-    vocab_size = problem.fsa.vocab_size
-
-    def allowed(prefix, left):
-        return kind.allowed(problem, prefix, left) if left else np.zeros(vocab_size, bool)
-
-    drafts, expected = [], []
-    for prefix, left in rows:
-        draft, valid, going = [], 0, True
-        for n in range(int(rng.integers(0, length + 1))):
-            mask = allowed((*prefix, *draft), left - n) if going else np.zeros(vocab_size, bool)
-            wild = rng.random() < 0.2 or not mask.any()
-            draft.append(int(rng.integers(-1, vocab_size + 1) if wild else rng.choice(np.flatnonzero(mask))))
-            going = going and 0 <= draft[-1] < vocab_size and bool(mask[draft[-1]])
-            valid += going
-        drafts.append(draft)
-        expected.append(valid)
-    before = query.log_weights()
-    assert query.validate(drafts).tolist() == expected
-    forced = []
-    for prefix, left in rows:
-        tokens = []
-        while len(tokens) < length and allowed((*prefix, *tokens), left - len(tokens)).sum() == 1:
-            tokens.append(int(allowed((*prefix, *tokens), left - len(tokens)).argmax()))
-        forced.append(tokens)
-    assert query.forced(length) == forced
-    assert torch.equal(query.log_weights(), before)
-    assert query.remaining.tolist() == rows.left
-
-
 def begin(kind, problem, query, rng, batch):
     """Unequal budgets, with the rows begun; None where no budget is feasible."""
     lengths = [n for n in range(problem.horizon + 1) if kind.feasible(problem, n)]
@@ -339,40 +308,4 @@ def play(kind, problem, query, rng, tolerance=1e-9, batch=3):
         query.advance(torch.tensor(tokens))
         rows.advance(tokens)
         check(kind, problem, query, rows, tolerance)
-    return True
-
-
-def wander(kind, problem, query, rng, moves=14, batch=3):
-    """Random moves of every sort, forks and rollbacks among them, with two queries checked after each; False if none fits."""
-    rows = begin(kind, problem, query, rng, batch)
-    if rows is None:
-        return False
-    pairs, length = [(query, rows)], [0]
-    for _ in range(moves):
-        one = int(rng.integers(len(pairs)))
-        query, rows = pairs[one]
-        move = rng.choice(["advance", "advance", "advance", "wait", "select", "rollback", "rollback", "fork"])
-        if move == "select":
-            indices = rng.integers(0, len(rows.left), rng.integers(1, batch + 2)).tolist()
-            query.select(torch.tensor(indices))
-            rows.select(indices)
-        elif move == "rollback":
-            n = int(rng.integers(0, length[one] + 1))
-            query.rollback(n)
-            rows.rollback(n)
-            length[one] -= n
-        elif move == "fork" and len(pairs) == 1:
-            pairs.append((query.fork(), rows.copy()))
-            length.append(length[0])
-        else:
-            tokens = draw(kind, problem, rows, rng)
-            moving = torch.tensor(rng.random(len(tokens)) < (0.6 if move == "wait" else 2))
-            if move == "wait":
-                query.advance_some(torch.tensor(tokens), moving)
-            else:
-                query.advance(tokens)
-            rows.advance(tokens, moving)
-            length[one] += 1
-        for query, rows in pairs:
-            check(kind, problem, query, rows)
     return True
