@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from statistics import NormalDist
 
 from torch import Tensor
@@ -27,17 +28,19 @@ def same(found: Tensor, expected: Tensor, said: str, tolerance: float = 1e-6) ->
         raise AssertionError(f"{said}: at {at} it is {found[at].item():.6g}, not {expected[at].item():.6g}")
 
 
-def unbiased(draws: Tensor, expected: Tensor, said: str, error: float) -> None:
-    """Compare the mean of independent draws, (draws, *what), with its expectation by a normal test of each entry.
+def unbiased(draws: Tensor, expected: Tensor, said: str, error: float, largest: float | None = None) -> None:
+    """Compare the mean of independent draws, (draws, *what), with its expectation, entry by entry.
 
-    All of them together fail by chance with probability ``error`` at most. An entry that never varies must be right.
+    The distance allowed is that of a normal test and, for what is too rare to be drawn, that of Bernstein's inequality. All
+    entries together fail by chance with probability ``error`` at most. ``largest``: the largest value of a draw, if it is known.
     """
-    limit = NormalDist().inv_cdf(1 - error / (2 * max(expected.numel(), 1)))
-    mean, spread = draws.mean(0), draws.std(0) / len(draws) ** 0.5
-    far = (mean - expected).abs() > limit * spread + 1e-9 * expected.abs().clamp(min=1.0)
-    for place in far.nonzero()[:1].tolist():
+    count, each = len(draws), error / (2 * max(expected.numel(), 1))
+    bound = float(draws.abs().max()) if largest is None else largest
+    mean, spread = draws.mean(0), draws.std(0) / count**0.5
+    allowed = NormalDist().inv_cdf(1 - each) * spread + bound * log(1 / each) / (3 * count)
+    for place in ((mean - expected).abs() > allowed).nonzero()[:1].tolist():
         at = tuple(place)
         raise AssertionError(
-            f"{said}: at {at} the mean of {len(draws)} draws is {mean[at].item():.6g} ± {spread[at].item():.2g}, "
+            f"{said}: at {at} the mean of {count} draws is {mean[at].item():.6g} ± {spread[at].item():.2g}, "
             f"not {expected[at].item():.6g} (wrongly refused with probability {error:g} at most)"
         )

@@ -32,8 +32,8 @@ def check_proposal(
 ) -> None:
     """Check that a proposal is properly weighted: E[W · 1{X = x}] = p_lm(x | prefix) · 1[x is allowed] for every token x.
 
-    A tabular proposal (one that gives log q for the whole vocabulary) is compared exactly, token by token, and its draws are
-    tested as well. Any other is judged by its draws.
+    A tabular proposal (one that gives log q for the whole vocabulary) is compared exactly, token by token, and its draws with q.
+    Any other is judged by its draws alone: one that gives large weights to tokens which it hardly draws needs more of them.
 
     Parameters
     ----------
@@ -79,8 +79,6 @@ def check_proposal(
         step = step_after(lm, query, [prefix], left)
         target = (step.log_probs[0].double().exp() * step.mask[0]).cpu()
         target = target * torch.tensor([factor((*prefix, token)) for token in range(lm.vocab_size)])
-        if isinstance(proposal, Tabular):
-            _check_belief(proposal, step, target, said)
         many = step_after(lm, query, [prefix], left, torch.zeros(draws, dtype=torch.long))
         tokens, log_weight = proposal.draw(many, torch.Generator().manual_seed(seed))
         promise(
@@ -90,21 +88,26 @@ def check_proposal(
             bool(((tokens >= 0) & (tokens < lm.vocab_size)).all()),
             f"{said}: tokens are those of the vocabulary",
         )
-        weights = log_weight.double().cpu().exp()
-        promise(bool(weights.isfinite().all()), f"{said}: no weight is NaN or infinite")
-        values = torch.zeros(draws, lm.vocab_size, dtype=torch.float64)
-        values[torch.arange(draws), tokens.cpu()] = weights
-        unbiased(
-            values, target, f"{said}: E[W · 1{{X = x}}] is p(x) · 1[x is allowed]", error / len(prefixes)
+        weights, drawn = (
+            log_weight.double().cpu().exp(),
+            torch.zeros(draws, lm.vocab_size, dtype=torch.float64),
         )
+        promise(bool(weights.isfinite().all()), f"{said}: no weight is NaN or infinite")
+        drawn[torch.arange(draws), tokens.cpu()] = 1.0
+        share = error / len(prefixes)
+        if isinstance(proposal, Tabular):
+            q, weight = _belief(proposal, step)
+            same(q * weight, target, f"{said}: q(x) · W(x) is p(x) · 1[x is allowed]", 1e-9)
+            same(weights, weight[tokens.cpu()], f"{said}: the weight of a draw is W(x)", 1e-9)
+            unbiased(drawn, q, f"{said}: tokens are drawn by q", share, 1.0)
+        else:
+            values = drawn * weights[:, None]
+            unbiased(values, target, f"{said}: E[W · 1{{X = x}}] is p(x) · 1[x is allowed]", share)
 
 
-def _check_belief(proposal: Tabular, step: Step, target: Tensor, said: str) -> None:
-    """Compare q(x) · W(x) with the target for every token."""
-    log_q = proposal.belief(step).double().log_softmax(1)
-    tokens = torch.arange(len(target))
-    rows = step.take(torch.zeros(len(target), dtype=torch.long))
-    weight = proposal.log_weight(rows, log_q[0, tokens].cpu(), tokens).double()
-    q = log_q[0].exp().cpu()
-    found = torch.where(q > 0, q * weight.cpu().exp(), 0.0)
-    same(found, target, f"{said}: q(x) · W(x) is p(x) · 1[x is allowed]", 1e-9)
+def _belief(proposal: Tabular, step: Step) -> tuple[Tensor, Tensor]:
+    """Return q(x) and W(x) of every token; W is zero where q is."""
+    log_q = proposal.belief(step).double().log_softmax(1)[0].cpu()
+    tokens = torch.arange(len(log_q))
+    weight = proposal.log_weight(step.take(torch.zeros_like(tokens)), log_q, tokens).double().cpu().exp()
+    return log_q.exp(), torch.where(log_q.isneginf(), 0.0, weight)

@@ -51,7 +51,7 @@ def check_next_token_query(
     >>> from tractile.testing import check_next_token_query
     >>> hmm = tt.HMM.random(3, 2, seed=0)
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> check_next_token_query(lambda: tt.NextToken(hmm * one, horizon=4))
+    >>> check_next_token_query(lambda: tt.NextToken(hmm * one, 4, tt.inference.Real()))
     """
     game = Game(make, weights, allowed, tolerance, random.Random(seed))
     if game.begin():

@@ -8,7 +8,7 @@ import tractile as tt
 from tractile import testing
 from tractile.inference import Log, MaxProduct
 from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.smc import FunctionPotential, every_token
+from tractile.inference.smc import FunctionPotential
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard
 
 V = 3
@@ -71,7 +71,7 @@ class ForgetsRows(Follows):
         super().advance(torch.arange(len(indices)) % len(self.total), tokens)
 
 
-class OtherEnd(FunctionPotential):
+class OtherEnd(Follows):
     is_twist = True
 
 
@@ -109,7 +109,7 @@ FAULTS = {
     "waiting": (lambda: testing.check_language_model(NeverWaits(random_table(V, 1, 3)), [[], [0]]), "what it says alone"),
     "a weight": (lambda: testing.check_proposal(ForgetsItsWeight(), LM, FA), r"q\(x\) · W\(x\)"),
     "states": (lambda: testing.check_potential(ForgetsRows(1.0, LM), LM, FA), "that of the row alone"),
-    "a twist": (lambda: testing.check_potential(OtherEnd(lambda text: 2.0, every_token), LM, FA), "a twist has Ψ = 1"),
+    "a twist": (lambda: testing.check_potential(OtherEnd(1.0, LM), LM, FA), "a twist has Ψ = 1"),
     "a value": (
         lambda: testing.check_potential(FunctionPotential(lambda text: 2.0), LM, FA, value=lambda tokens: 3.0),
         "log Ψ of a complete sequence",

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.inference import MaxProduct
+from tractile.inference import MaxProduct, Real
 from tractile.testing import check_next_token_query
 
 SHAPES = [(2, 4), (3, 3), (4, 2), (1, 3)]  # (vocabulary, horizon)
 
 
 def problems(seed):
-    """An HMM, an automaton and a horizon at random, of every shape."""
+    """An HMM, an automaton and a horizon at random; other shapes for other seeds."""
     rng = np.random.default_rng(seed)
-    for vocab_size, horizon in SHAPES:
+    for vocab_size, horizon in SHAPES[seed % 3 :: 2]:
         hmm = oracle.random_hmm(rng, 3, vocab_size, zeros=0.2)
         fsa = oracle.random_fsa(rng, 3, vocab_size, bool(rng.integers(2)))
         yield games.Problem(hmm, fsa, horizon)
@@ -43,6 +43,6 @@ def test_a_query_is_compared_with_its_chain():
     fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 2], 1)], 0, [1], 3)
     for make in (
         lambda: tt.gcd(fa, 4), lambda: tt.lcd(fa), lambda: tt.pgcd(hmm, fa, 4), lambda: tt.NextToken(hmm * fa, 4, MaxProduct()),
-        lambda: tt.NextToken(hmm, 3),
+        lambda: tt.NextToken(hmm, 3, Real()),
     ):  # fmt: skip
         check_next_token_query(make)

@@ -7,6 +7,7 @@ from smc_reference import Fsa, as_automaton, random_table
 import tractile as tt
 from tractile.inference.smc import (
     AWRSProposal,
+    CharacterProposal,
     GCDProposal,
     LCDProposal,
     LMProposal,
@@ -60,12 +61,12 @@ def spelled_weight(tokens):
     return total
 
 
-BASES = [GCDProposal(), LCDProposal(), LookaheadProposal(), MixtureProposal()]
+BASES = [GCDProposal(), LCDProposal()]
 PROPOSALS = [
     LMProposal(), LCDProposal(), GCDProposal(), GCDProposal(0.6), LookaheadProposal(0.5, temperature=1.7),
     LookaheadProposal(), LookaheadProposal(strength=0.5),
     LookaheadProposal(strength=0.0), MixtureProposal(), MixtureProposal(w=1.0), MixtureProposal(w=0.0), MaskedAWRSProposal(),
-    AWRSProposal(bool, base=LookaheadProposal(0.3)), Uniform(),
+    AWRSProposal(bool), Uniform(),
 ]  # fmt: skip
 
 
@@ -83,4 +84,10 @@ def test_a_proposal_is_properly_weighted(proposal):
 @pytest.mark.parametrize("base", BASES, ids=name_of)
 def test_a_check_of_ones_own_is_a_factor(base):
     check = AWRSProposal(even, base=base, tokens=True)
-    check_proposal(check, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES, factor=even, draws=4000)
+    check_proposal(check, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES, factor=even)
+
+
+@pytest.mark.parametrize("base", BASES, ids=name_of)
+def test_weights_of_bytes_are_a_factor(base):
+    proposal = CharacterProposal(Words(), next_byte, base=base)
+    check_proposal(proposal, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES[:3], factor=spelled_weight)

@@ -196,7 +196,6 @@ def test_draws_without_replacement(first):
 
 
 SAMPLERS = {
-    "awrs": (lambda: AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
     "awrs, few": (
         lambda: AWRSProposal(no_double, whole, max_rejects=2, base=LCDProposal()),
         lambda x, c: whole(spelled(x, c)),

@@ -15,7 +15,6 @@ from counting import HANGS
 from kernel_reference import unpadded
 from smc_reference import (
     CASES,
-    EOS,
     HMM,
     LIMIT,
     Follows,
@@ -25,7 +24,6 @@ from smc_reference import (
     against_enumeration,
     as_automaton,
     enumerate_target,
-    padded,
     phi,
     random_table,
     sequence_log_prob,
@@ -324,29 +322,10 @@ def test_bad_settings_are_errors():
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=ConstraintPotential(two))
 
 
-def test_shared_states_are_evaluated_once():
-    """All particles begin in one row of the language model, and copies share one until their tokens differ."""
-    lm, fsa = CASES["exact"]
-    rows = []
-    spy = SimpleNamespace(
-        **{
-            name: getattr(lm, name)
-            for name in ("vocab_size", "eos_token_id", "start", "select", "decode", "log_probs")
-        },
-        advance=lambda tokens: (rows.append(len(tokens)), lm.advance(tokens)),
-    )
-    tt.smc(spy, [], as_automaton(fsa), "gcd", None, 200, N, 0)
-    assert len(rows) == N - 1
-    assert all(n <= V ** (t + 1) for t, n in enumerate(rows))
-    assert padded((1, EOS), N, EOS) == (1, EOS, EOS, EOS)
-
-
 # One meaning of a boundary
 
 
-@pytest.mark.parametrize(
-    "boundary", [every_token, every_line, every_clause, every_statement, at_end, shifted_boundary]
-)
+@pytest.mark.parametrize("boundary", [every_token, every_line, every_clause, every_statement, at_end])
 def test_a_function_at_a_boundary_is_the_function_with_that_boundary(boundary):
     """It sees the text up to the boundary, whichever way it is asked for, alone and in a product."""
     lm = CASES["exact"][0]
@@ -383,11 +362,3 @@ def test_functions_of_token_ids_see_whole_tokens_at_a_boundary_of_the_text():
     post = tt.smc(lm, [], None, "gcd", None, 16, N, 3, potential=potential)
     assert seen
     assert all(tokens in post.token_ids or tokens[-1] in (0, 1) or tokens[-2] == 0 for tokens in seen)
-
-
-def test_complete_sequences_are_judged_by_the_automaton():
-    lm, fsa = CASES["ended"]
-    potential = ConstraintPotential(as_automaton(NO_TWO_ZEROS))
-    post = tt.smc(lm, [], as_automaton(fsa), "gcd", None, 200, N, 0, potential=potential, ess_threshold=0.0)
-    for particle in post.particles:
-        assert (particle.log_weight > -math.inf) == NO_TWO_ZEROS.accepts(particle.token_ids)
