@@ -1,9 +1,11 @@
-"""Comparisons that say what was promised: of numbers, and of means of draws with their expectations."""
+"""Comparisons that say what was promised: of numbers, of means of draws with their expectations, and of errors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 from statistics import NormalDist
+from typing import Any
 
 from torch import Tensor
 
@@ -12,6 +14,17 @@ def promise(holds: bool, said: str) -> None:
     """Raise ``AssertionError`` with what was promised, unless it holds."""
     if not holds:
         raise AssertionError(said)
+
+
+def refused(call: Callable[[], Any], error: type[Exception], said: str) -> None:
+    """Raise ``AssertionError`` unless a call raises this error."""
+    try:
+        call()
+    except error:
+        return
+    except Exception as other:
+        raise AssertionError(f"{said} is a {error.__name__}, not {type(other).__name__}: {other}") from other
+    raise AssertionError(f"{said} is a {error.__name__}, and was taken")
 
 
 def same(found: Tensor, expected: Tensor, said: str, tolerance: float = 1e-6) -> None:

@@ -6,6 +6,7 @@ import copy
 import pickle
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from ..errors import (
 )
 from ..inference import log_marginal
 from ..inference.next_token.protocol import NextTokenQuery
-from .comparison import promise, same
+from .comparison import promise, refused, same
 
 Prefix = tuple[int, ...]
 Weights = Callable[[Prefix, int], Sequence[float]]
@@ -112,7 +113,7 @@ class Game:
                 f"feasible_lengths() are the lengths of some sequence: {found}, not {self.lengths}",
             )
         if not self.lengths or not self.mask((), self.lengths[-1]).any():
-            _refused(lambda: self.make().start(1, 1), BudgetTooSmall, "start() without an accepted sequence")
+            refused(lambda: self.make().start(1, 1), BudgetTooSmall, "start() without an accepted sequence")
             return False
         self.query, self.rows = self.started(3)
         return True
@@ -192,7 +193,7 @@ class Game:
         same(query.log_weights(), weights, f"{said}: log_weights()", self.tolerance)
         total = self.total(weights)
         if bool((total.isneginf() & (left > 0)).any()):
-            _refused(query.scores, EvidenceError, f"{said}: scores() of a row without mass")
+            refused(query.scores, EvidenceError, f"{said}: scores() of a row without mass")
         else:
             expected = torch.where(weights.isneginf(), -torch.inf, weights - total[:, None])
             same(query.scores(), expected, f"{said}: scores()", self.tolerance)
@@ -258,7 +259,7 @@ class Game:
         query.rollback(1)
         rows.rollback(1)
         self.check(query, rows)
-        _refused(lambda: query.rollback(1), ShapeError, "rollback() of more tokens than there were")
+        refused(lambda: query.rollback(1), ShapeError, "rollback() of more tokens than there were")
         prefixes = [prefix for prefix, _ in others.state]
         left = [left + len(prefix) for prefix, left in others.state]
         width = max(map(len, prefixes)) + 1
@@ -275,39 +276,37 @@ class Game:
 
     def refuses(self) -> None:
         query, rows = self.started(2)
-        size = self.vocab_size
-        for tokens in ([0], [0, size], [-1, 0], [[0, 0]], [0.5, 0], [True, False], ["a", "b"], None):
-            _refused(lambda t=tokens: query.advance(t), VocabularyMismatch, f"advance({tokens})")
-        for chosen in ([2], [-3], torch.tensor([True]), torch.tensor([0.0, 1.0]), torch.tensor(0)):
-            _refused(lambda c=chosen: query.select(c), ShapeError, f"select({chosen})")
-        for budgets in ([1, 2, 3], torch.tensor([[1, 2]]), 2.0, torch.tensor([True, False])):
-            _refused(lambda b=budgets: self.make().start(2, b), ShapeError, f"start(2, {budgets})")
-        for drafts in ([0, 1], [[0]], torch.zeros(2, 2), [[0.5], [1]], 3):
-            _refused(lambda d=drafts: query.validate(d), ShapeError, f"validate({drafts})")
-        out = torch.zeros(2, (size + 31) // 32, dtype=torch.int64)
-        _refused(lambda: query.bitmask(out=out), ShapeError, "bitmask() into numbers of 64 bits")
-        _refused(lambda: query.apply(torch.zeros(1, size)), VocabularyMismatch, "apply() to one row of two")
-        _refused(lambda: query.forced(-1), EvidenceError, "forced(-1)")
-        _refused(lambda: self.make().start(1, -1), BudgetTooSmall, "a negative budget")
-        if self.horizon is not None:
-            _refused(
-                lambda: self.make().start(1, self.horizon + 1), BudgetTooLarge, "a budget beyond the horizon"
-            )
-        if not query.has_lookahead:
-            _refused(query.lookahead, EvidenceError, "lookahead() without an HMM")
-            _refused(query.log_lookahead, EvidenceError, "log_lookahead() without an HMM")
+        size, start = self.vocab_size, self.make().start
+        long = torch.zeros(2, (size + 31) // 32, dtype=torch.int64)
+        wrong: list[tuple[type[Exception], Callable[..., Any], list[Any]]] = [
+            (
+                VocabularyMismatch,
+                query.advance,
+                [[0], [0, size], [-1, 0], [[0, 0]], [0.5, 0], [True, False], None],
+            ),
+            (
+                ShapeError,
+                query.select,
+                [[2], [-3], torch.tensor([True]), torch.tensor([0.0, 1.0]), torch.tensor(0)],
+            ),
+            (
+                ShapeError,
+                partial(start, 2),
+                [[1, 2, 3], torch.tensor([[1, 2]]), 2.0, torch.tensor([True, False])],
+            ),
+            (ShapeError, query.validate, [[0, 1], [[0]], torch.zeros(2, 2), [[0.5], [1]], 3]),
+            (ShapeError, query.bitmask, [long]),
+            (VocabularyMismatch, query.apply, [torch.zeros(1, size)]),
+            (EvidenceError, query.forced, [-1]),
+            (BudgetTooSmall, partial(start, 1), [-1]),
+            (BudgetTooLarge, partial(start, 1), [] if self.horizon is None else [self.horizon + 1]),
+            (FormatError, pickle.dumps, [query]),
+        ]
+        for error, call, arguments in wrong:
+            for given in arguments:
+                refused(partial(call, given), error, f"{getattr(call, '__name__', 'start')}({given})")
+        for ask in ("lookahead", "log_lookahead") if not query.has_lookahead else ():
+            refused(getattr(query, ask), EvidenceError, f"{ask}() without an HMM")
         for ask in ("mask", "scores", "log_weights", "words", "bitmask", "ended", "forced"):
-            _refused(getattr(self.make(), ask), EvidenceError, f"{ask}() before start()")
-        _refused(lambda: pickle.dumps(query), FormatError, "a pickle of a query")
+            refused(getattr(self.make(), ask), EvidenceError, f"{ask}() before start()")
         self.check(query, rows)
-
-
-def _refused(call: Callable[[], Any], error: type[Exception], said: str) -> None:
-    """Raise ``AssertionError`` unless a call raises this error."""
-    try:
-        call()
-    except error:
-        return
-    except Exception as other:
-        raise AssertionError(f"{said} is a {error.__name__}, not {type(other).__name__}: {other}") from other
-    raise AssertionError(f"{said} is a {error.__name__}, and was taken")

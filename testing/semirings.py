@@ -45,7 +45,7 @@ def check_semiring(semiring: Semiring[Any], *, seed: int = 0, tolerance: float =
     >>> check_semiring(Forgets())
     Traceback (most recent call last):
         ...
-    AssertionError: ⊗ commutes: at (0, 0, 0) it is -12.2788, not -7.93446
+    AssertionError: ⊗ commutes: at (0, 0, 0) it is ...
     """
     generator = torch.Generator().manual_seed(seed)
     _Check(semiring, generator, tolerance).run()
