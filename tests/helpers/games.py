@@ -19,6 +19,7 @@ from tractile.inference.next_token.generic import DenseQuery
 from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.next_token.query import counted_once
 from tractile.inference.semirings.floored import FLOOR
+from tractile.testing.query_game import Rows
 
 
 @dataclass
@@ -200,52 +201,20 @@ PRODUCTS = [
 KINDS = [*GENERIC, *MASKS, *PRODUCTS]
 
 
-class Rows:
-    """What the rows of a query stand for: their prefixes and the tokens left."""
-
-    def __init__(self, budgets):
-        self.prefixes, self.left = [() for _ in budgets], list(budgets)
-        self.before = [() for _ in budgets]  # of each row, (prefix, left) before each token
-
-    def advance(self, tokens, moving=None):
-        for i, v in enumerate(tokens):
-            self.before[i] = (*self.before[i], (self.prefixes[i], self.left[i]))
-            if self.left[i] and (moving is None or moving[i]):
-                self.prefixes[i] = (*self.prefixes[i], v)
-                self.left[i] -= 1
-
-    def select(self, indices):
-        self.prefixes, self.left = [self.prefixes[i] for i in indices], [self.left[i] for i in indices]
-        self.before = [self.before[i] for i in indices]
-
-    def rollback(self, n):
-        for i, before in enumerate(self.before):
-            if n:
-                self.prefixes[i], self.left[i] = before[-n]
-                self.before[i] = before[:-n]
-
-    def copy(self):
-        out = Rows(self.left)
-        out.prefixes, out.before = list(self.prefixes), list(self.before)
-        return out
-
-    def __iter__(self):
-        return zip(self.prefixes, self.left, strict=True)
-
-
 def check(kind, problem, query, rows, tolerance=1e-9):
     """remaining, mask, bitmask, log_weights and scores; of the P-GCD queries lookahead and log_lookahead too."""
     vocab_size = problem.fsa.vocab_size
-    weights = np.array([kind.weights(problem, *row) for row in rows]).reshape(-1, vocab_size)
+    weights = np.array([kind.weights(problem, *row) for row in rows.state]).reshape(-1, vocab_size)
     allowed = np.array(
-        [kind.allowed(problem, *row) if row[1] else np.zeros(vocab_size, bool) for row in rows]
+        [kind.allowed(problem, *row) if row[1] else np.zeros(vocab_size, bool) for row in rows.state]
     ).reshape(-1, vocab_size)
-    assert query.remaining.tolist() == rows.left
+    left = [left for _, left in rows.state]
+    assert query.remaining.tolist() == left
     assert query.mask().tolist() == allowed.tolist()
     assert query.bitmask().dtype == torch.int32
     assert query.bitmask().tolist() == oracle.bits(allowed).tolist()
     assert_log_close(query.log_weights(), log(weights), tolerance)
-    mass, open_ = weights.sum(1), np.array(rows.left) > 0
+    mass, open_ = weights.sum(1), np.array(left) > 0
     if ((mass == 0) & open_).any():
         with pytest.raises(EvidenceError, match="no probability"):
             query.scores()
@@ -254,7 +223,7 @@ def check(kind, problem, query, rows, tolerance=1e-9):
         total = np.where(total > 0, total, 1)
         assert_log_close(query.scores(), log(weights / total[:, None]), tolerance)
     if not kind.by_mask:  # P-GCD queries promise it for rows without tokens left
-        ended = [kind.weight(problem, len(prefix))[prefix] for prefix, _ in rows]
+        ended = [kind.weight(problem, len(prefix))[prefix] for prefix, _ in rows.state]
         assert_log_close(query.ended(), log(np.array(ended, dtype=float)), tolerance)
     if kind.by_mask and not kind.boolean:
         check_lookahead(kind, problem, query, rows, weights, tolerance)
@@ -262,7 +231,7 @@ def check(kind, problem, query, rows, tolerance=1e-9):
 
 def check_lookahead(kind, problem, query, rows, weights, tolerance):
     heads, totals = [], []
-    for prefix, left in rows:
+    for prefix, left in rows.state:
         prior = problem.table(problem.hmm, "total", len(prefix))[prefix]
         mass = kind.weight(problem, len(prefix) + left)[prefix].sum()
         totals.append(mass / prior if prior else 0.0)
@@ -286,7 +255,7 @@ def begin(kind, problem, query, rng, batch):
 def draw(kind, problem, rows, rng):
     """A token for each row, mostly one that is feasible."""
     tokens = []
-    for prefix, left in rows:
+    for prefix, left in rows.state:
         possible = np.flatnonzero(kind.weights(problem, prefix, left))
         wild = rng.random() < 0.1 or not len(possible)
         tokens.append(int(rng.integers(problem.fsa.vocab_size)) if wild else int(rng.choice(possible)))
@@ -301,7 +270,7 @@ def play(kind, problem, query, rng, tolerance=1e-9, batch=3):
     check(kind, problem, query, rows, tolerance)
     for _ in range(problem.horizon):
         if rng.random() < 0.4:
-            indices = rng.integers(0, len(rows.left), rng.integers(1, batch + 2)).tolist()
+            indices = rng.integers(0, len(rows.state), rng.integers(1, batch + 2)).tolist()
             query.select(torch.tensor(indices))
             rows.select(indices)
         tokens = draw(kind, problem, rows, rng)
