@@ -12,7 +12,6 @@ from .node import Kind, Node
 from .nodes import EMPTY, NOTHING, reachable
 from .prune import pruned
 from .rewrite import least, parts_first, rewritten
-from .spec import checked
 from .tables import Table, table, with_fresh_start
 
 
@@ -72,7 +71,7 @@ def without_left_recursion(root: Node) -> Node:
     """
     if not left_recursive(root):
         return root
-    return checked(pruned(Rewriter(rewritten(root, lambda node: node)).root))
+    return pruned(Rewriter(rewritten(root, lambda node: node)).root)
 
 
 def repeated(item: Node, low: int, high: int | None) -> Node:

@@ -1,7 +1,8 @@
 """What a legal program is, as a table: a row for each kind of node, checked on every node of a program.
 
-The functions of ``nodes.py`` keep to it, and so must whatever rewrites programs. Rewritten programs are checked where the
-environment variable ``TRACTILE_CHECK_PROGRAMS`` is set when the package is imported, as the tests do; otherwise none is.
+The functions of ``nodes.py`` keep to it, and so must whatever rewrites programs. Programs that have been rewritten (``prune.py``)
+or read back (``stored.py``) are checked where the environment variable ``TRACTILE_CHECK_PROGRAMS`` is set when the package is
+imported, as the tests do; otherwise none is.
 """
 
 from __future__ import annotations

@@ -97,9 +97,9 @@ def test_constraints_of_every_kind_are_legal():
 @pytest.mark.parametrize("asked", [False, True])
 def test_programs_are_checked_where_it_is_asked_for(asked):
     code = (
-        "from tractile.constraints.program import nodes, rewrite\n"
+        "from tractile.constraints.program import nodes, prune\n"
         "a = nodes.text(b'a')\n"
-        "rewrite.rewritten(nodes.seq(a, a, a), lambda node: nodes.interned(nodes.Kind.SEQ, (a,)))\n"
+        "prune.pruned(nodes.interned(nodes.Kind.SEQ, (a,)))\n"
     )
     environment = {name: v for name, v in os.environ.items() if name != "TRACTILE_CHECK_PROGRAMS"}
     environment |= {"TRACTILE_CHECK_PROGRAMS": "1"} if asked else {}
