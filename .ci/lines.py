@@ -56,7 +56,7 @@ CEILINGS = {
     "tests/distill": 1_830,
     "tests/docs": 440,
     "tests/fuzz": 3_561,
-    "tests/helpers": 4_294,
+    "tests/helpers": 4_263,
     "tests/in_others": 236,
     "tests/in_sglang": 115,
     "tests/in_vllm": 794,
