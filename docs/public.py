@@ -19,6 +19,7 @@ MODULES = [
     "tractile.distill",
     "tractile.embedded",
     "tractile.errors",
+    "tractile.testing",
 ]
 
 

@@ -20,6 +20,8 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         threads, "1"
     )  # before numpy and torch: waiting threads took as much CPU time as the tests
 
+os.environ.setdefault("TRACTILE_CHECK_PROGRAMS", "1")  # each rewritten program: constraints/program/spec.py
+
 import hypothesis
 import pytest
 import torch

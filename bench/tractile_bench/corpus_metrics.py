@@ -12,7 +12,7 @@ from tractile.errors import FormatError
 from tractile.storage import write_atomically
 
 from .base import Example, Task
-from .results import former_names, read
+from .results import read
 
 FILE = "together.json"
 
@@ -47,11 +47,10 @@ def read_corpus_metrics(folder: Path) -> tuple[int, dict[str, dict[tuple[str, in
         return 0, {}
     values: dict[str, dict[tuple[str, int], list[float]]] = defaultdict(lambda: defaultdict(list))
     try:
-        held, names = json.loads(path.read_text(encoding="utf-8")), former_names(folder)
+        held = json.loads(path.read_text(encoding="utf-8"))
         for run in held["runs"]:
-            method = names.get(run["method"], run["method"])
             for name, value in run["scores"].items():
-                values[name][method, run["k"]].append(float(value))
+                values[name][run["method"], run["k"]].append(float(value))
         return int(held["examples"]), {
             name: {cell: fmean(of_seeds) for cell, of_seeds in cells.items()}
             for name, cells in values.items()

@@ -16,13 +16,6 @@ from tractile.inference.smc import Strength
 from tractile.storage import write_atomically
 
 FORMAT = 2
-FORMER_NAMES = {
-    "pgcd": "pgcd-mixture-prefix",
-    "phi-pgcd": "pgcd",
-    "phi-pgcd-mixture": "pgcd-mixture",
-    "full-phi-pgcd": "full-pgcd",
-}
-"""The present names of methods that results of format 1 call otherwise."""
 
 
 class Key(NamedTuple):
@@ -101,38 +94,25 @@ def key(line: Mapping[str, Any]) -> Key:
 
 
 def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Read (head, runs) of a folder, methods by their present names; an incomplete last line is skipped.
+    """Read (head, runs) of a folder; an incomplete last line is skipped.
 
     Raises :class:`FormatError` for a folder without results."""
     path = folder / "runs.jsonl"
     if not path.is_file():
         raise FormatError(f"{folder} holds no results: there is no runs.jsonl in it")
     lines = list(_lines(path))
-    if not lines or lines[0].get("format") not in (1, FORMAT):
+    if not lines or lines[0].get("format") != FORMAT:
         raise FormatError(f"{path}, line 1: expected the head of results in format {FORMAT}")
     for number, line in enumerate(lines[1:], 2):
         if not {"example", "method", "k", "seed"} <= line.keys():
             raise FormatError(f"{path}, line {number}: not a run, it needs example, method, k and seed")
-    names = FORMER_NAMES if lines[0]["format"] == 1 else {}
-    return lines[0], [{**line, "method": names.get(line["method"], line["method"])} for line in lines[1:]]
+    return lines[0], lines[1:]
 
 
 def read_times(folder: Path) -> list[dict[str, Any]]:
     """Read the times of each batch, the earliest first."""
     path = folder / "times.jsonl"
-    names = former_names(folder)
-    lines = list(_lines(path)) if path.is_file() else []
-    return [
-        {**line, "method": names.get(line["method"], line["method"])} if "method" in line else line
-        for line in lines
-    ]
-
-
-def former_names(folder: Path) -> dict[str, str]:
-    """Return :data:`FORMER_NAMES` if the results in the folder are of format 1, else {}."""
-    path = folder / "runs.jsonl"
-    head = next(_lines(path), {}) if path.is_file() else {}
-    return FORMER_NAMES if head.get("format") == 1 else {}
+    return list(_lines(path)) if path.is_file() else []
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .node import Kind, Node
 from .nodes import EMPTY, NOTHING, reachable
 from .rewrite import least, parts_first, rebuilt, rewritten
+from .spec import checked
 
 
 def pruned(root: Node) -> Node:
@@ -20,7 +21,7 @@ def pruned(root: Node) -> Node:
             fresh = parts_first(root, _is_pruned)
     for node in fresh:
         node.pruned = not node.is_nothing
-    return root
+    return checked(root)
 
 
 def _is_pruned(node: Node) -> bool:
@@ -37,7 +38,7 @@ def _has_text(node: Node, has: Callable[[Node], bool]) -> bool:
 
 def without_budgets(root: Node) -> Node:
     """Return a program of the texts of ``root`` in any number of tokens."""
-    return rewritten(root, lambda node: node.parts[0] if node.kind is Kind.TOKENS else node)
+    return checked(rewritten(root, lambda node: node.parts[0] if node.kind is Kind.TOKENS else node))
 
 
 def has_budgets(root: Node) -> bool:

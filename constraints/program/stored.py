@@ -23,6 +23,7 @@ from ..core import table_again
 from .node import Kind, Node
 from .nodes import define, interned, rule
 from .rewrite import parts_first
+from .spec import checked
 from .tables import Table
 
 HEAD = b"tractile constraint 1\n"
@@ -115,7 +116,7 @@ def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: by
     for each, row in zip(made, rows, strict=True):
         if row[0] == Kind.RULE:
             define(_whole(each), _whole(made[row[1][0]]))
-    return _whole(made[read["root"]])
+    return checked(_whole(made[read["root"]]))
 
 
 def _number(given: Table, numbers: dict[Table, int]) -> None:

@@ -17,7 +17,6 @@ from tractile.inference.smc.strength import STRENGTHS
 from tractile_bench import TASKS, Example, Task, files
 from tractile_bench.chat import chat_prompt
 from tractile_bench.cli import SAMPLE, bench_app, command_of
-from tractile_bench.corpus_metrics import read_corpus_metrics
 from tractile_bench.intervals import bootstrap, correlation, total_variation
 from tractile_bench.methods import METHODS
 from tractile_bench.report.document import report
@@ -249,23 +248,6 @@ def test_total_variation():
 
 
 # ------------------------------------------------------------ report
-
-
-def test_results_of_former_names_are_read_by_the_new_ones(tmp_path):
-    """Format 1 had "pgcd" for the mixture with p_lm, and "phi-pgcd" for what is "pgcd" now."""
-    lines = [{"example": "a", "method": name, "k": 1, "seed": 0} for name in ("gcd", "pgcd", "phi-pgcd")]
-    (tmp_path / "runs.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in [{"format": 1, "task": "words"}, *lines])
-    )
-    times = [{"example": "a", "method": "phi-pgcd", "setup": 1.0}, {"example": "a", "compile": 1.0}]
-    (tmp_path / "times.jsonl").write_text("".join(json.dumps(one) + "\n" for one in times))
-    scores = {"examples": 1, "runs": [{"method": "pgcd", "k": 1, "scores": {"bleu": 0.5}}]}
-    (tmp_path / "together.json").write_text(json.dumps(scores))
-    assert [line["method"] for line in read(tmp_path)[1]] == ["gcd", "pgcd-mixture-prefix", "pgcd"]
-    assert [line.get("method") for line in read_times(tmp_path)] == ["pgcd", None]
-    assert read_corpus_metrics(tmp_path)[1] == {"bleu": {("pgcd-mixture-prefix", 1): 0.5}}
-    with pytest.raises(FormatError, match="format 1, now 2"):
-        Results(tmp_path, {"task": "words"})
 
 
 def test_runs_without_an_hmm_go_with_those_that_use_one(tmp_path):

@@ -324,11 +324,3 @@ def test_the_processor_takes_an_output_for_each_prompt_and_options_of_json():
     assert word.strip() in ("cat", "dog", "bird")
     with pytest.raises(UnknownArgument, match=r"did you mean max_new_tokens"):
         tt.ConstraintLogitsProcessor(Pet, tokenizer=TOKENIZER, max_tokens=40)
-
-
-def test_texts_at_a_temperature_are_more_alike_or_less():
-    def texts(temperature):
-        more = {"max_new_tokens": 10, "temperature": temperature, "particles": 1}
-        return len({tt.generate(MODEL, TOKENIZER, PROMPT, NAME, seed=seed, **more) for seed in range(12)})
-
-    assert texts(0.1) < texts(3.0)

@@ -19,6 +19,7 @@ from tractile.inference.next_token.generic import DenseQuery
 from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.next_token.query import counted_once
 from tractile.inference.semirings.floored import FLOOR
+from tractile.testing.query_game import Rows
 
 
 @dataclass
@@ -200,52 +201,20 @@ PRODUCTS = [
 KINDS = [*GENERIC, *MASKS, *PRODUCTS]
 
 
-class Rows:
-    """What the rows of a query stand for: their prefixes and the tokens left."""
-
-    def __init__(self, budgets):
-        self.prefixes, self.left = [() for _ in budgets], list(budgets)
-        self.before = [() for _ in budgets]  # of each row, (prefix, left) before each token
-
-    def advance(self, tokens, moving=None):
-        for i, v in enumerate(tokens):
-            self.before[i] = (*self.before[i], (self.prefixes[i], self.left[i]))
-            if self.left[i] and (moving is None or moving[i]):
-                self.prefixes[i] = (*self.prefixes[i], v)
-                self.left[i] -= 1
-
-    def select(self, indices):
-        self.prefixes, self.left = [self.prefixes[i] for i in indices], [self.left[i] for i in indices]
-        self.before = [self.before[i] for i in indices]
-
-    def rollback(self, n):
-        for i, before in enumerate(self.before):
-            if n:
-                self.prefixes[i], self.left[i] = before[-n]
-                self.before[i] = before[:-n]
-
-    def copy(self):
-        out = Rows(self.left)
-        out.prefixes, out.before = list(self.prefixes), list(self.before)
-        return out
-
-    def __iter__(self):
-        return zip(self.prefixes, self.left, strict=True)
-
-
 def check(kind, problem, query, rows, tolerance=1e-9):
     """remaining, mask, bitmask, log_weights and scores; of the P-GCD queries lookahead and log_lookahead too."""
     vocab_size = problem.fsa.vocab_size
-    weights = np.array([kind.weights(problem, *row) for row in rows]).reshape(-1, vocab_size)
+    weights = np.array([kind.weights(problem, *row) for row in rows.state]).reshape(-1, vocab_size)
     allowed = np.array(
-        [kind.allowed(problem, *row) if row[1] else np.zeros(vocab_size, bool) for row in rows]
+        [kind.allowed(problem, *row) if row[1] else np.zeros(vocab_size, bool) for row in rows.state]
     ).reshape(-1, vocab_size)
-    assert query.remaining.tolist() == rows.left
+    left = [left for _, left in rows.state]
+    assert query.remaining.tolist() == left
     assert query.mask().tolist() == allowed.tolist()
     assert query.bitmask().dtype == torch.int32
     assert query.bitmask().tolist() == oracle.bits(allowed).tolist()
     assert_log_close(query.log_weights(), log(weights), tolerance)
-    mass, open_ = weights.sum(1), np.array(rows.left) > 0
+    mass, open_ = weights.sum(1), np.array(left) > 0
     if ((mass == 0) & open_).any():
         with pytest.raises(EvidenceError, match="no probability"):
             query.scores()
@@ -254,7 +223,7 @@ def check(kind, problem, query, rows, tolerance=1e-9):
         total = np.where(total > 0, total, 1)
         assert_log_close(query.scores(), log(weights / total[:, None]), tolerance)
     if not kind.by_mask:  # P-GCD queries promise it for rows without tokens left
-        ended = [kind.weight(problem, len(prefix))[prefix] for prefix, _ in rows]
+        ended = [kind.weight(problem, len(prefix))[prefix] for prefix, _ in rows.state]
         assert_log_close(query.ended(), log(np.array(ended, dtype=float)), tolerance)
     if kind.by_mask and not kind.boolean:
         check_lookahead(kind, problem, query, rows, weights, tolerance)
@@ -262,7 +231,7 @@ def check(kind, problem, query, rows, tolerance=1e-9):
 
 def check_lookahead(kind, problem, query, rows, weights, tolerance):
     heads, totals = [], []
-    for prefix, left in rows:
+    for prefix, left in rows.state:
         prior = problem.table(problem.hmm, "total", len(prefix))[prefix]
         mass = kind.weight(problem, len(prefix) + left)[prefix].sum()
         totals.append(mass / prior if prior else 0.0)
@@ -271,37 +240,6 @@ def check_lookahead(kind, problem, query, rows, weights, tolerance):
         ratio = np.where(weights > 0, weights / np.array(heads).reshape(weights.shape), 0)
     assert_log_close(query.lookahead(), log(ratio), tolerance)
     assert_log_close(query.log_lookahead(), log(np.array(totals)), tolerance)
-
-
-def check_ahead(kind, problem, query, rows, rng, length=4):
-    """``validate`` of random drafts and ``forced``, token by token."""
-    vocab_size = problem.fsa.vocab_size
-
-    def allowed(prefix, left):
-        return kind.allowed(problem, prefix, left) if left else np.zeros(vocab_size, bool)
-
-    drafts, expected = [], []
-    for prefix, left in rows:
-        draft, valid, going = [], 0, True
-        for n in range(int(rng.integers(0, length + 1))):
-            mask = allowed((*prefix, *draft), left - n) if going else np.zeros(vocab_size, bool)
-            wild = rng.random() < 0.2 or not mask.any()
-            draft.append(int(rng.integers(-1, vocab_size + 1) if wild else rng.choice(np.flatnonzero(mask))))
-            going = going and 0 <= draft[-1] < vocab_size and bool(mask[draft[-1]])
-            valid += going
-        drafts.append(draft)
-        expected.append(valid)
-    before = query.log_weights()
-    assert query.validate(drafts).tolist() == expected
-    forced = []
-    for prefix, left in rows:
-        tokens = []
-        while len(tokens) < length and allowed((*prefix, *tokens), left - len(tokens)).sum() == 1:
-            tokens.append(int(allowed((*prefix, *tokens), left - len(tokens)).argmax()))
-        forced.append(tokens)
-    assert query.forced(length) == forced
-    assert torch.equal(query.log_weights(), before)
-    assert query.remaining.tolist() == rows.left
 
 
 def begin(kind, problem, query, rng, batch):
@@ -317,7 +255,7 @@ def begin(kind, problem, query, rng, batch):
 def draw(kind, problem, rows, rng):
     """A token for each row, mostly one that is feasible."""
     tokens = []
-    for prefix, left in rows:
+    for prefix, left in rows.state:
         possible = np.flatnonzero(kind.weights(problem, prefix, left))
         wild = rng.random() < 0.1 or not len(possible)
         tokens.append(int(rng.integers(problem.fsa.vocab_size)) if wild else int(rng.choice(possible)))
@@ -332,47 +270,11 @@ def play(kind, problem, query, rng, tolerance=1e-9, batch=3):
     check(kind, problem, query, rows, tolerance)
     for _ in range(problem.horizon):
         if rng.random() < 0.4:
-            indices = rng.integers(0, len(rows.left), rng.integers(1, batch + 2)).tolist()
+            indices = rng.integers(0, len(rows.state), rng.integers(1, batch + 2)).tolist()
             query.select(torch.tensor(indices))
             rows.select(indices)
         tokens = draw(kind, problem, rows, rng)
         query.advance(torch.tensor(tokens))
         rows.advance(tokens)
         check(kind, problem, query, rows, tolerance)
-    return True
-
-
-def wander(kind, problem, query, rng, moves=14, batch=3):
-    """Random moves of every sort, forks and rollbacks among them, with two queries checked after each; False if none fits."""
-    rows = begin(kind, problem, query, rng, batch)
-    if rows is None:
-        return False
-    pairs, length = [(query, rows)], [0]
-    for _ in range(moves):
-        one = int(rng.integers(len(pairs)))
-        query, rows = pairs[one]
-        move = rng.choice(["advance", "advance", "advance", "wait", "select", "rollback", "rollback", "fork"])
-        if move == "select":
-            indices = rng.integers(0, len(rows.left), rng.integers(1, batch + 2)).tolist()
-            query.select(torch.tensor(indices))
-            rows.select(indices)
-        elif move == "rollback":
-            n = int(rng.integers(0, length[one] + 1))
-            query.rollback(n)
-            rows.rollback(n)
-            length[one] -= n
-        elif move == "fork" and len(pairs) == 1:
-            pairs.append((query.fork(), rows.copy()))
-            length.append(length[0])
-        else:
-            tokens = draw(kind, problem, rows, rng)
-            moving = torch.tensor(rng.random(len(tokens)) < (0.6 if move == "wait" else 2))
-            if move == "wait":
-                query.advance_some(torch.tensor(tokens), moving)
-            else:
-                query.advance(tokens)
-            rows.advance(tokens, moving)
-            length[one] += 1
-        for query, rows in pairs:
-            check(kind, problem, query, rows)
     return True

@@ -93,15 +93,6 @@ def test_equal_to_a_full_forward_pass_through_advance_and_select(name, share, pr
             check()
 
 
-def test_a_row_that_waits_keeps_its_end():
-    lm = tt.TransformersLM(llama(), None, eos_token_id=EOS)
-    lm.start([[3], [4]])
-    lm.advance(torch.tensor([EOS, 7]))
-    lm.advance(torch.tensor([-1, 8]))
-    assert lm.log_probs()[0, EOS] == 0
-    torch.testing.assert_close(lm.log_probs()[1], plain(llama(), [4, 7, 8]), rtol=1e-4, atol=1e-4)
-
-
 def test_a_cache_whose_rows_cannot_wait_is_an_error():
     lm = tt.TransformersLM(llama(), None, share_prompts=False)
     lm.start([[3], [4]])
@@ -196,20 +187,6 @@ def test_a_model_with_an_attention_of_its_own_shares_nothing(monkeypatch):
     lm.advance(torch.tensor([7, 8]))
     assert lm._shared is None
     torch.testing.assert_close(lm.log_probs()[0], plain(llama(), [3, 4, 7]), rtol=1e-4, atol=1e-4)
-
-
-def test_rows_stay_at_the_end_of_sequence():
-    lm = tt.TransformersLM(llama(), None, eos_token_id=EOS)
-    lm.start([[3], [4, 5]])
-    lm.advance(torch.tensor([EOS, 7]))
-    log_probs = lm.log_probs()
-    assert log_probs[0, EOS] == 0
-    assert bool(log_probs[0].exp().sum() == 1)
-    torch.testing.assert_close(log_probs[1], plain(llama(), [4, 5, 7]), rtol=1e-4, atol=1e-4)
-    lm.select(torch.tensor([1, 0, 0]))
-    lm.advance(torch.tensor([8, EOS, EOS]))
-    assert lm.log_probs()[:, EOS].tolist()[1:] == [0.0, 0.0]
-    assert lm.log_probs()[0, EOS] < 0
 
 
 def test_an_end_of_sequence_token_in_the_prompt_ends_nothing():
@@ -307,23 +284,6 @@ def test_circuit_lm_is_the_hmm(transition):
         for x in itertools.product(range(3), repeat=n):
             expected = math.prod(hmm_next(hmm, x[:t])[x[t]] for t in range(n))
             assert sequence_log_prob(lm, x) == pytest.approx(math.log(expected), abs=1e-10)
-
-
-def test_circuit_lm_rows_prompts_and_end_of_sequence():
-    hmm = tt.HMM.random(4, 3, seed=3, dtype=torch.float64)
-    lm = tt.CircuitLM(hmm, eos_token_id=EOS)
-    lm.start([[0, 1], [1], ""])
-    for row, prefix in zip(lm.log_probs().exp(), [[0, 1], [1], []], strict=True):
-        assert row.tolist() == pytest.approx(hmm_next(hmm, prefix))
-    lm.select(torch.tensor([2, 0, 0]))
-    lm.advance(torch.tensor([1, EOS, 0]))
-    for row, expected in zip(
-        lm.log_probs().exp(), [hmm_next(hmm, [1]), [0, 0, 1], hmm_next(hmm, [0, 1, 0])], strict=True
-    ):
-        assert row.tolist() == pytest.approx(expected)
-    lm.advance(torch.tensor([0, EOS, -1]))
-    assert lm.log_probs()[1].exp().tolist() == [0, 0, 1]
-    assert lm.log_probs()[2].exp().tolist() == pytest.approx(hmm_next(hmm, [0, 1, 0]))
 
 
 def test_circuit_lm_refuses_an_impossible_token():

@@ -3,14 +3,12 @@
 import copy
 import pickle
 
-import games
 import numpy as np
-import oracle
 import pytest
 import torch
 
 import tractile as tt
-from tractile.errors import EvidenceError, FormatError, ShapeError, TractileError, VocabularyMismatch
+from tractile.errors import EvidenceError, ShapeError, TractileError, VocabularyMismatch
 from tractile.inference import (
     Boolean,
     Log,
@@ -29,14 +27,6 @@ ANY = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=
 NO_NUMBERS = [2.0, 1.5, "3", True, torch.tensor(2.0), None, [2]]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64]
 NO_TOKENS = [[0.5, 1], [1.0, 0.0], [True, False], torch.tensor([0.5, 1.0]), ["a", "b"], None, 0, [[0], [1]]]
-
-every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
-
-
-def problem():
-    rng = np.random.default_rng(0)
-    edges = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1)]
-    return games.Problem(oracle.random_hmm(rng, 3, 2), oracle.OracleFSA(edges, [0], [0, 1], 2), 3)
 
 
 # ------------------------------------------------------------------------------------------------ whole numbers
@@ -111,25 +101,6 @@ def test_token_ids_may_be_of_any_integer_type(dtype):
         lambda x, n: torch.tensor(ONE.accepts(x[0])),
     ):
         assert torch.equal(ask(y, lengths.to(dtype)), ask(x, lengths))
-
-
-@every_kind
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_queries_read_token_ids_of_any_integer_type(kind, dtype):
-    query, other = (kind.make(problem()).start(2, 3) for _ in range(2))
-    query.advance(torch.tensor([1, 0]).to(dtype))
-    other.advance([1, 0])
-    assert torch.equal(query.log_weights(), other.log_weights())
-
-
-@every_kind
-@pytest.mark.parametrize("wrong", [*NO_TOKENS, [1, 2], [-1, 0], [0]], ids=repr)
-def test_queries_refuse_what_is_no_token(kind, wrong):
-    query = kind.make(problem()).start(2, 3)
-    before = query.log_weights()
-    with pytest.raises(VocabularyMismatch, match="advance"):
-        query.advance(wrong)
-    assert torch.equal(query.log_weights(), before)
 
 
 @pytest.mark.parametrize("wrong", [[1.5], ["a"], [True], [2], [-1], 1], ids=repr)
@@ -245,48 +216,6 @@ def test_the_empty_sequence_where_it_is_not_accepted_or_in_two_ways():
 
 
 # ------------------------------------------------------------------------------------------------ queries
-
-
-def answer(query, name):
-    found = getattr(query, name)
-    return found() if callable(found) else found
-
-
-@every_kind
-def test_a_query_without_rows_says_so(kind):
-    query = kind.make(problem())
-    assert "not started" in repr(query)
-    for ask in (
-        "mask", "scores", "log_weights", "words", "bitmask", "ended", "forced", "remaining",
-        *(("lookahead", "log_lookahead") if query.has_lookahead else ()),
-    ):  # fmt: skip
-        with pytest.raises(EvidenceError, match=r"no rows yet: call start"):
-            answer(query, ask)
-    for move in (lambda: query.advance([0]), lambda: query.select([0]), lambda: query.validate([[0]])):
-        with pytest.raises(EvidenceError, match=r"no rows yet: call start"):
-            move()
-    assert query.fork().start(1, 3).mask().any()
-    with pytest.raises(EvidenceError):
-        query.mask()
-
-
-@every_kind
-def test_a_deep_copy_goes_its_own_way(kind):
-    query = kind.make(problem()).start(2, 3)
-    query.advance([0, 1])
-    other = copy.deepcopy({"query": query})["query"]
-    before = query.log_weights()
-    other.advance([1, 1])
-    other.select([0])
-    assert torch.equal(query.log_weights(), before)
-    query.advance([1, 1])
-    assert torch.equal(other.log_weights(), query.log_weights()[:1])
-
-
-@every_kind
-def test_a_query_is_not_pickled(kind):
-    with pytest.raises(FormatError, match="not pickled"):
-        pickle.dumps(kind.make(problem()).start(2, 3))
 
 
 def test_an_automaton_is_pickled_without_its_queries():

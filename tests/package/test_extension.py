@@ -3,17 +3,13 @@
 Each is a class (or a function) and, to be saved, one call of ``register``: nothing in the package is touched.
 """
 
-import contextlib
-import io
 import itertools
 import math
-import re
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from extensions import page
 from oracle import assert_log_close, log
 from scipy import stats
 from torch.distributions import constraints
@@ -26,24 +22,6 @@ from tractile.layers import Categorical, Continuous, Dense, Hadamard, Indicator,
 from tractile.layers.dense_tensor import DenseTensor
 
 F64 = torch.float64
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "extend.md"
-
-
-def code_of_the_page():
-    """The names that the page defines, after all its code has run; what it registers is forgotten."""
-    names, known = {"__name__": "extend"}, dict(serialize.TYPES)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S):
-                exec(compile(code, str(PAGE), "exec"), names)
-    finally:
-        torch.set_default_dtype(torch.float32)
-        serialize.TYPES.clear()
-        serialize.TYPES.update(known)
-    return SimpleNamespace(**names)
-
-
-page = code_of_the_page()
 
 
 def tensor(array):

@@ -107,3 +107,20 @@ def test_every_class_says_what_it_is():
             if isinstance(node, ast.ClassDef):
                 first = (ast.get_docstring(node) or "").partition("\n")[0]
                 assert re.search(r"[.:;)]$|[.:]\s", first), f"{path.name}: {node.name}: {first!r}"
+
+
+def test_no_room_has_more_lines_than_its_ceiling(tmp_path):
+    """The table of .ci/lines.py; a line too many and a folder without a room are said."""
+    lines = load(".ci/lines.py")
+    assert lines.faults() == []
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "long.py").write_text("\n" * (lines.CEILINGS["lm"] + 1))
+    (tmp_path / "attic").mkdir()
+    (tmp_path / "attic" / "old.py").write_text("")
+    assert lines.faults(tmp_path) == [
+        f"lm has {lines.CEILINGS['lm'] + 1:,} lines, 1 more than its ceiling",
+        "attic/old.py is in no room of .ci/lines.py",
+    ]
+    assert lines.lowered(
+        f'"lm": {lines.CEILINGS["lm"]:_}, "core": {lines.CEILINGS["core"]:_},', tmp_path
+    ) == (f'"lm": {lines.CEILINGS["lm"]:_}, "core": 0,')

@@ -23,6 +23,7 @@ MAY = {
     "layers": set(), "circuits": {"layers"}, "inference": {"layers", "circuits"}, "lm": {"layers", "circuits", "inference"},
     "inference.smc": {"layers", "circuits", "inference", "lm"}, "constraints": {"layers", "circuits"},
     "decoding": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"},
+    "testing": {"layers", "circuits", "inference", "inference.smc", "lm"},
     "distill": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"}, "embedded": {"circuits", "lm"},
 }  # fmt: skip
 STRICT = set(MAY) - {"constraints"}

@@ -33,7 +33,7 @@ from tractile.inference.smc import (
     LookaheadProposal,
     Step,
 )
-from tractile.inference.smc.awrs import MaskedAWRSProposal, Row, first_accepted, recursive
+from tractile.inference.smc.awrs import Row, first_accepted, recursive
 
 TOKENS = [
     b"a",
@@ -130,27 +130,6 @@ def test_awrs_in_the_order_of_times_is_awrs():
         assert expected[1] == 0 or int(token) == expected[0]
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_masked_awrs_is_properly_weighted(prefix):
-    """Of every token, 100,000 draws of one step: E[W · 1{X = x}] = p(x) · 1[allowed], and W as AWRS weighs it."""
-    step, n = step_for(prefix), 100_000
-    many = Step(step.table, step.query, step.prefixes.expand(n, -1), torch.zeros(n, dtype=torch.long))
-    tokens, log_weight = MaskedAWRSProposal().draw(many, torch.Generator().manual_seed(1))
-    given = log_weight.exp()[:, None] * torch.nn.functional.one_hot(tokens, WORDS)
-    expected = step.log_probs[0].exp() * step.mask[0]
-    z = (given.mean(0) - expected) / (given.std(0) / math.sqrt(n) + 1e-12)
-    assert bool((z.abs() < LIMIT).all()), z
-    q = step.log_probs[0].exp().numpy()
-    asked = AWRSProposal(lambda ids: bool(step.mask[0, ids[-1]]), tokens=True, base=LMProposal())
-    found: Counter = Counter()
-    if len(prefix) == 2:  # few enough orders to list
-        for probability, (token, weight) in outcomes(lambda pick: answered(asked, q, step, pick)):
-            found[token, round(weight, 9)] += probability
-        drawn = Counter(zip(tokens.tolist(), log_weight.exp().numpy().round(9).tolist(), strict=True))
-        for outcome, p in found.items():
-            assert abs(drawn[outcome] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-9, outcome
-
-
 @pytest.mark.parametrize("base", BASES, ids=lambda b: type(b).__name__)
 def test_properly_weighted_on_any_base(base):
     proposal = AWRSProposal(even_hash, tokens=True, base=base, max_rejects=3)
@@ -217,7 +196,6 @@ def test_draws_without_replacement(first):
 
 
 SAMPLERS = {
-    "awrs": (lambda: AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
     "awrs, few": (
         lambda: AWRSProposal(no_double, whole, max_rejects=2, base=LCDProposal()),
         lambda x, c: whole(spelled(x, c)),
@@ -227,8 +205,6 @@ SAMPLERS = {
         lambda x, c: whole(spelled(x, c)),
     ),
     "characters": (lambda: CharacterProposal(Letters(), letter), letters_weight),
-    "lookahead, warm": (lambda: LookaheadProposal(0.5, temperature=1.7), lambda x, c: 1.0),
-    "gcd, cold": (lambda: GCDProposal(temperature=0.6), lambda x, c: 1.0),
 }
 
 

@@ -66,15 +66,6 @@ def test_a_planted_bias_is_caught(ess_threshold):
     assert float(z.abs().max()) > 3 * LIMIT
 
 
-def heaviest_only(weights, generator, count):
-    return torch.full((count,), int(weights.argmax()))
-
-
-def test_a_biased_resampling_is_caught():
-    z = many_runs("exact", proposal="gcd", potential=Arbitrary(), resampling=heaviest_only, ess_threshold=1.1)
-    assert float(z.abs().max()) > 3 * LIMIT
-
-
 def test_importance_sampling_is_unbiased_and_never_resamples():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
