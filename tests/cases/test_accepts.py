@@ -15,10 +15,8 @@ def test_texts_and_errors(cases):
             assert [text for text in case.has if not case.constraint.accepts(text)] == [], case
             assert [text for text in case.lacks if case.constraint.accepts(text)] == [], case
             continue
-        kind = getattr(tt.errors, case.error)
-        with pytest.raises(kind) as told:
+        with pytest.raises(getattr(tt.errors, case.error)) as told:
             case.build().shortest()
-        assert type(told.value) is kind, case
         assert re.search(case.says, str(told.value), re.DOTALL), (case, str(told.value))
         assert case.at is None or told.value.path == case.at, case
 

@@ -70,15 +70,29 @@ def test_grammars_mean_what_they_do_to_lark(cases):
             assert case.constraint.accepts(text) == parses(parser, text), (case, text)
 
 
+def is_plain(case, text):
+    """Whether a text that a constraint lacks is a value in the usual spelling, so that it must be for the schema."""
+    try:
+        usual = json.dumps(json.loads(text), ensure_ascii=False) == text
+    except ValueError:
+        return False
+    return usual and not case.options and "format" not in case.given
+
+
 @pytest.mark.parametrize("cases", asked("jsonschema", "json_schema"))
-def test_texts_of_schemas_are_valid_to_jsonschema(cases):
+def test_schemas_mean_what_they_do_to_jsonschema(cases):
+    """Texts that a schema has are valid, and values that it has not are not."""
     for case in cases:
         schema = json.loads(case.given)
         if isinstance(schema, bool) or "documents" in case.options:
             continue
-        kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+        is_valid = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)(
+            schema
+        ).is_valid
         for text in case.has:
-            assert kind(schema).is_valid(json.loads(text)), (case, text)
+            assert is_valid(json.loads(text)), (case, text)
+        for text in (each for each in case.lacks if is_plain(case, each)):
+            assert not is_valid(json.loads(text)), (case, text)
 
 
 @pytest.mark.parametrize("cases", asked("xgrammar", "structural_tag"))

@@ -7,9 +7,10 @@ A table is a sentence that says why, and one case, or several in ``cases``; what
     not = ["a", "aaaa"]
     cases = [{regex = "a{2,3}"}, {gbnf = 'root ::= "a"{2,3}'}]
 
-The constraint: a function of ``tractile.constraints`` and its first argument (``regex``, ``sql``, ``keywords`` …; ``json_schema``,
-``tool_calls`` and other JSON is written as text), ``lark``, ``gbnf``, ``ebnf`` or ``abnf`` and a grammar, or ``expression``, in
-Python. ``$name``: what stands under that name in the table ``given``. ``with``: named arguments. A text may be a list of pieces, each with how often it is repeated: ``["(", 40, "x", ")", 40]``.
+The constraint is a function of ``tractile.constraints`` and its first argument (``regex``, ``sql``, ``keywords`` …), which is
+written as text where it is JSON (``json_schema``, ``tool_calls`` …); or ``lark``, ``gbnf``, ``ebnf`` or ``abnf`` and a grammar; or
+``expression``, in Python. ``$name`` is what stands under that name in the table ``given``. ``with`` has named arguments.
+A text may be a list of pieces, each with how often it is repeated: ``["(", 40, "x", ")", 40]``.
 
     has, not        texts that the constraint has, and has not
     narrowed        the keywords of its ``narrowed``, in order of the alphabet
