@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from cases import asked
+from cases import SMALL, asked
 
 import tractile as tt
 
@@ -17,6 +17,9 @@ def test_texts_and_errors(cases):
             continue
         with pytest.raises(getattr(tt.errors, case.error)) as told:
             case.build().shortest()
+        if case.error == "EmptyLanguage":
+            with pytest.raises(tt.errors.EmptyLanguage):
+                case.build().compile(SMALL)
         assert re.search(case.says, str(told.value), re.DOTALL), (case, str(told.value))
         assert case.at is None or told.value.path == case.at, case
 

@@ -1,23 +1,16 @@
 """Masks of the core, token by token: a text that a constraint has is written to its end, any other is stopped before."""
 
+import random
+
 import numpy as np
 import pytest
-from cases import PIECES, SMALL, asked
+from cases import PIECES, SMALL, asked, spelled
 
+import tractile as tt
 from tractile.constraints.engine.tokens import NO_STATE, Tokens
 
 LONGEST = 60
 """Characters of the texts that are walked."""
-
-
-def spelled(text, pieces):
-    """Tokens of a text: bytes, and the first of the pieces that stands at a place."""
-    data, tokens, at = text.encode(), [], 0
-    while at < len(data):
-        piece = next((piece for piece in pieces if data.startswith(piece, at)), data[at : at + 1])
-        tokens.append(SMALL.token_bytes.index(piece, 1))
-        at += len(piece)
-    return tokens
 
 
 def walked(automaton, tokens):
@@ -45,3 +38,35 @@ def test_texts_are_walked(cases):
                 assert not walked(automaton, spelled(text, pieces)), (case, text)
         if case.fewest is not None:
             assert automaton.fewest(automaton.start_state) == case.fewest, case
+
+
+WALKED = 5
+"""Constraints of each table that are walked at random."""
+PLAIN = {t for t, word in enumerate(SMALL.token_bytes) if word and all(32 <= byte < 127 for byte in word)}
+
+
+def random_walk(query, rng):
+    """A text of random tokens of the masks, printable where there are such."""
+    text = b""
+    while True:
+        allowed = query.mask()[0].nonzero()[:, 0].tolist()
+        assert allowed, text
+        token = rng.choice([token for token in allowed if token in PLAIN] or allowed)
+        if token == SMALL.eos_token_id:
+            return text
+        query.advance([token])
+        text += SMALL.token_bytes[token]
+
+
+@pytest.mark.parametrize("cases", asked("walks"))
+def test_walks_within_a_budget_end_in_time_with_a_text(cases):
+    """From the least budget on; with a token less there is no text."""
+    for case in [case for case in cases if case.has][:WALKED]:
+        automaton, rng = case.constraint.compile(SMALL), random.Random(0)
+        if (least := automaton.fewest_after([])) > LONGEST:
+            continue
+        with pytest.raises(tt.errors.BudgetTooSmall):
+            tt.gcd(automaton, least - 1).start()
+        for more in (0, 1, 9):
+            text = random_walk(tt.gcd(automaton, least + more).start(), rng)
+            assert case.constraint.accepts(text), (case, text)

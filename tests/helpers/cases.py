@@ -8,7 +8,7 @@ A table is a sentence that says why, and one case, or several in ``cases``; what
     cases = [{regex = "a{2,3}"}, {gbnf = 'root ::= "a"{2,3}'}]
 
 The constraint is a function of ``tractile.constraints`` and its first argument (``regex``, ``sql``, ``keywords`` …), which is
-written as text where it is JSON (``json_schema``, ``tool_calls`` …); or ``lark``, ``gbnf``, ``ebnf`` or ``abnf`` and a grammar; or
+written as text where it is JSON (``json_schema``, ``tool_calls`` …); or ``lark``, ``gbnf``, ``ebnf``, ``abnf`` and a grammar; or
 ``expression``, in Python. ``$name`` is what stands under that name in the table ``given``. ``with`` has named arguments.
 A text may be a list of pieces, each with how often it is repeated: ``["(", 40, "x", ")", 40]``.
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,13 @@ def asked(place: str, door: str | None = None) -> list[Any]:
         if found:
             tables.append(pytest.param(found, id=re.sub(r"[^\w:]+", "_", name)))
     return tables
+
+
+def spelled(text: str, pieces: Sequence[bytes] = ()) -> list[int]:
+    """Return tokens of ``SMALL`` that write a text: bytes, and the first of the pieces that stands at a place."""
+    data, tokens, at = text.encode(), list[int](), 0
+    while at < len(data):
+        piece = next((piece for piece in pieces if data.startswith(piece, at)), data[at : at + 1])
+        tokens.append(SMALL.token_bytes.index(piece, 1))
+        at += len(piece)
+    return tokens

@@ -10,12 +10,8 @@ import pytest
 from call_checks import (
     BY_KIND,
     BYTES,
-    OPTIONS,
     TREE,
-    check_guide,
-    check_masks_and_budgets,
     check_masks_of_bytes,
-    pieces_and_bytes,
     tool,
     walks,
 )
@@ -230,23 +226,6 @@ def test_short_calls_come_first():
     assert python_calls(LARGE).shortest() == "fg()"
     assert python_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest() == "[f(é=True),f(é=True)]"
     assert python_calls(SMALL[3:4], parallel=(0, 5)).shortest() == "[]"
-
-
-@pytest.mark.parametrize("options", [{}, {"parallel": (1, 3), "whitespace": "flexible"}])
-def test_the_guide_accepts_all_texts(options):
-    check_guide(python_calls(LARGE, **options), ["0"])
-
-
-PIECES = [
-    "fg", "f(", "é=", "a=1", "', '", '", "', "=True", "alse", ": 1", "{'", '{"u": ', "'it", "\\'s", "()", "(True,", ",)",
-    ", p",
-]  # fmt: skip
-VOCAB = pieces_and_bytes(PIECES)
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
-    check_masks_and_budgets(python_calls(SMALL, **options), VOCAB)
 
 
 def test_masks_along_calls_are_those_of_single_bytes():

@@ -184,24 +184,6 @@ def test_without_recursion_it_is_a_regular_language(syntax, text, pattern):
 # ---------------------------------------------------------------- guides
 
 
-@pytest.mark.parametrize(
-    ("syntax", "text"),
-    [
-        ("lark", ARITHMETIC),
-        ("gbnf", STATEMENTS),
-        ("gbnf", 'root ::= x{2,300}\nx ::= "a" | "(" root ")"'),
-        ("lark", 'start: "{" start* "}" | "if " "x" | N\nN: /[a-z]+/ & ~/if/\n%ignore /#[^\\n]*/\n%ignore "\\n"'),
-        ("lark", 'start: a TEXT\na[suffix="!"]: TEXT\nTEXT: /[a-z]*/'),
-    ],
-)  # fmt: skip
-def test_guides_accept_every_text(syntax, text):
-    constraint, rng = constraints.grammar(text, syntax=syntax), random.Random(4)
-    coarse, states = constraint.regular(200), Bytes(constraint.program)
-    assert coarse.num_states <= 400
-    for _ in range(60):
-        assert coarse.accepts(completed(states, rng, rng.randrange(60)).encode())
-
-
 # ---------------------------------------------------------------- errors
 
 

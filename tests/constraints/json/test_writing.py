@@ -10,7 +10,6 @@ import torch
 import tractile as tt
 from tractile.constraints import json_schema
 
-SEPARATORS = [(",", ":"), (", ", ": "), (" , ", " : "), (",\n", "\t:")]
 BYTES = tt.Vocabulary(
     [None, *(bytes([b]) for b in range(256)), b'":', b" ,", b", ", b"\\u0", b"1,"], eos_token_id=0
 )
@@ -25,23 +24,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 VALUE = {"a": [1, -20, 3], "b/é": 'x"é', "c": "ü/"}
-
-
-@pytest.mark.parametrize("separators", SEPARATORS)
-@pytest.mark.parametrize(("escapes", "indent"), [("any", None), ("ascii", None), ("any", 1)])
-def test_masks_and_budgets_are_those_of_the_finite_automaton(separators, escapes, indent):
-    constraint = json_schema(SCHEMA, separators=separators, escapes=escapes, indent=indent, order="declared")
-    text = json.dumps(VALUE, separators=separators, indent=indent).encode()
-    queries = [tt.gcd(c.compile(BYTES), 120).start() for c in (constraint, constraint.finite)]
-    for byte in text:
-        masks = [query.mask() for query in queries]
-        assert masks[0].equal(masks[1])
-        assert masks[0][0, byte + 1]
-        for query in queries:
-            query.advance([byte + 1])
-    for fa in (constraint.compile(BYTES), constraint.finite.compile(BYTES)):
-        with pytest.raises(tt.errors.BudgetTooSmall, match="|".join(str(n) for n in range(5, 40))):
-            tt.gcd(fa, 4).start()
 
 
 INDENTS = [0, 1, 2, "\t", " \t"]

@@ -1,15 +1,10 @@
 """Call arguments as XML parameters: their language beside xgrammar's, their masks beside finite automata, what is refused."""
 
-import pickle
-import random
 from functools import partial
 
 import pytest
-import torch
 
-import tractile as tt
 from tractile.constraints import structural_tag
-from tractile.constraints.constraint import Constraint
 
 PLAIN = [
     ("qwen_xml", "<parameter={}>", "</parameter>"),
@@ -136,58 +131,3 @@ def test_a_finite_automaton_has_one_order_of_many_members():
     assert not constraint.finite.accepts(q("p19", 1) + q("p3", 1))
     assert constraint.finite.accepts(q("p3", 1) + q("p19", 1))
     assert [each.keyword for each in constraint.finite.narrowed] == ["escapes", "order"]
-
-
-VOCABULARY = tt.Vocabulary(
-    [None, *(bytes([b]) for b in range(256)), b"<parameter=", b"a>", b"</parameter>", b"xx", b"x</", b"parameter>",
-     b'<cofl:value name="', b'" type="', b"</cofl:value>", b"]<]minimax[>[<"], eos_token_id=0)  # fmt: skip
-NESTED = {
-    "type": "object",
-    "properties": {"n": {"$ref": "#/$defs/t"}, "k": {"type": "boolean"}},
-    "additionalProperties": False,
-}
-BOUNDED = [
-    {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": "integer", "maximum": 20}},
-     "required": ["a"]},
-    {"type": "object", "properties": {"a": {"enum": ["x", "</parameter>", 3]}, "b": {"type": "boolean"}, "c": {"type": "null"}},
-     "minProperties": 2},
-    {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}, "b": {"type": "array", "maxItems": 2,
-     "items": {"type": "boolean"}}}, "required": ["b"], "maxProperties": 1},
-    {"type": "object", "properties": {"a": {"$ref": "#/$defs/t"}}, "required": ["a"], "$defs": {"t": NESTED}},
-    {"anyOf": [{"type": "object", "properties": {n: {"type": "string"}}, "required": [n]} for n in "ab"]},
-]  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "style", ["qwen_xml", "glm_xml", "deepseek_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml", "json"]
-)
-@pytest.mark.parametrize("schema", BOUNDED)
-@pytest.mark.parametrize("excludes", [[], ["xx", "ru"]])
-def test_masks_within_budgets_are_those_of_the_finite_automaton(style, schema, excludes):
-    options = {"any_order": True, "max_whitespace_cnt": 1, "excludes": excludes}
-    constraint = structural_tag(of(schema, style, **options), on_narrowed="ignore")
-    constraint = pickle.loads(pickle.dumps(constraint))
-    lazy = constraint.compile(VOCABULARY)
-    finite = Constraint(constraint.finite.nfa).compile(VOCABULARY)
-    assert any(each.loses_values for each in constraint.finite.narrowed) == ("$defs" in schema)
-    for budget in (least_of(lazy), least_of(lazy) + 7):
-        dice, queries = random.Random(budget), [tt.gcd(each, budget).start() for each in (lazy, finite)]
-        token = -1
-        while token:
-            mask, other = (query.mask()[0] for query in queries)
-            if "$defs" in schema:
-                other = other & mask  # the finite automaton nests less
-            assert torch.equal(mask, other) or "$defs" in schema
-            token = dice.choice(other.nonzero().flatten().tolist())
-            for query in queries:
-                query.advance(torch.tensor([token]))
-    with pytest.raises(tt.errors.BudgetTooSmall):
-        tt.gcd(finite, least_of(lazy) - 1).start()
-
-
-def least_of(automaton):
-    """The fewest tokens of an accepted sequence, EOS included."""
-    with pytest.raises(tt.errors.BudgetTooSmall) as told:
-        tt.gcd(automaton, 1).start()
-    return told.value.needed
