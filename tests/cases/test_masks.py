@@ -7,16 +7,17 @@ import pytest
 from cases import PIECES, SMALL, asked, spelled
 
 import tractile as tt
+from tractile.constraints.engine.bytes import Bytes
 from tractile.constraints.engine.tokens import NO_STATE, Tokens
 
-LONGEST = 60
+LONGEST, EOS = 60, SMALL.eos_token_id
 """Characters of the texts that are walked."""
 
 
 def walked(automaton, tokens):
     """Whether every token and the end stand in the masks on the way."""
     state = automaton.start_state
-    for token in [*tokens, SMALL.eos_token_id]:
+    for token in [*tokens, EOS]:
         words = automaton.words_within(state)
         after = automaton.step(state, token)
         allowed = bool(np.asarray(words)[token // 32] >> (token % 32) & 1)
@@ -40,7 +41,28 @@ def test_texts_are_walked(cases):
             assert automaton.fewest(automaton.start_state) == case.fewest, case
 
 
-WALKED = 5
+@pytest.mark.parametrize("cases", asked("bytes of tokens"))
+def test_a_token_is_in_the_mask_exactly_if_its_bytes_may_be_read(cases):
+    """At three places of a text: the bytes of each token, read one by one by an engine of their own."""
+    for case in [case for case in cases if case.has][:WALKED]:
+        automaton, bytewise = Tokens(case.constraint.program, SMALL), Bytes(case.constraint.program)
+        text = case.has[-1].encode()[:LONGEST]
+        for end in {0, len(text) // 2, len(text)}:
+            state, here = automaton.start_state, bytewise.read(text[:end])
+            for token in text[:end]:
+                state = automaton.step(state, token + 1)
+            expected = {EOS} if bytewise.accepting(here) else set()
+            for token, word in enumerate(SMALL.token_bytes):
+                there = here
+                for byte in word or b"":
+                    there = there if there < 0 else bytewise.step(there, byte)
+                if word and there >= 0:
+                    expected.add(token)
+            bits = np.unpackbits(automaton.words_within(state).view(np.uint8), bitorder="little")
+            assert set(np.flatnonzero(bits).tolist()) == expected, (case, text[:end])
+
+
+WALKED = 4
 """Constraints of each table that are walked at random."""
 PLAIN = {t for t, word in enumerate(SMALL.token_bytes) if word and all(32 <= byte < 127 for byte in word)}
 
@@ -52,7 +74,7 @@ def random_walk(query, rng):
         allowed = query.mask()[0].nonzero()[:, 0].tolist()
         assert allowed, text
         token = rng.choice([token for token in allowed if token in PLAIN] or allowed)
-        if token == SMALL.eos_token_id:
+        if token == EOS:
             return text
         query.advance([token])
         text += SMALL.token_bytes[token]

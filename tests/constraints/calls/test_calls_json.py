@@ -9,7 +9,6 @@ from call_checks import (
     BY_KIND,
     BYTES,
     TREE,
-    check_masks_of_bytes,
     tool,
     walks,
 )
@@ -119,14 +118,3 @@ def test_short_calls_come_first():
     assert function_calls(LARGE).shortest() == '{"name": "fg", "arguments": {}}'
     twice = function_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest()
     assert json.loads(twice) == [{"name": "f", "arguments": {"é": True}}] * 2
-
-
-def test_masks_along_calls_with_values_of_several_schemas():
-    """Each argument has a schema of its own: what is kept of one tool's masks is not taken for another's."""
-    vocab = tt.constraints.Vocabulary([*(bytes([byte]) for byte in range(256)), b'": ', b'", "', None], 258)
-    texts = (
-        '{"name": "f", "arguments": {"a": 12, "é": true, "c": "x"}}',
-        '{"name": "fg", "arguments": {"p": "ab", "o": {"u": null, "v": 1}}}',
-        '{"name": "kinds", "arguments": {"kind": "b", "s": "a"}}',
-    )
-    check_masks_of_bytes(function_calls(LARGE), vocab, texts)
