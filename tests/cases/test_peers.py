@@ -3,7 +3,9 @@
 import itertools
 import json
 import re
+import sqlite3
 import warnings
+from contextlib import closing
 from functools import partial
 
 import jsonschema
@@ -105,3 +107,12 @@ def test_structural_tags_mean_what_they_do_to_xgrammar(cases):
         read = partial(accepts, xgrammar.Grammar.from_structural_tag(spec))
         assert [text for text in case.has if not read(text)] == [], case
         assert [text for text in case.lacks if read(text)] == [], case
+
+
+@pytest.mark.parametrize("cases", asked("sqlite", "sql"))
+def test_sqlite_prepares_queries_over_the_tables_in_use(cases):
+    for case in (case for case in cases if case.options.get("columns") == "tables"):
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.executescript(case.given)
+            for query in case.has:
+                connection.execute(f"EXPLAIN {query}")

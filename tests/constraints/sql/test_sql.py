@@ -23,24 +23,6 @@ TABLES = {
     "song": ["title", "sales", "singer_id"],
 }
 KEYS = [("singer.band_id", "band.id"), ("song.singer_id", "singer.id")]
-QUERIES = [
-    "SELECT name, age FROM singer",
-    "SELECT COUNT(*) FROM singer WHERE age > 20 AND name LIKE '%o''s%' OR age BETWEEN 30 AND 40",
-    'SELECT DISTINCT T1.name, MAX(T2.age) FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id GROUP BY T1.name HAVING '
-    "COUNT(*) >= 2 ORDER BY COUNT(*) DESC LIMIT 3",
-    'SELECT "Home Town" FROM band WHERE founded < (SELECT AVG(age) FROM singer)',
-    "SELECT name FROM band WHERE id NOT IN (SELECT band_id FROM singer WHERE age IS NOT NULL)",
-    "SELECT name FROM band UNION SELECT name FROM singer",
-    "SELECT title FROM song WHERE sales IN (1, 2.5, -3)",
-    "SELECT SUM(sales) / COUNT(DISTINCT singer_id) FROM song",
-    "SELECT * FROM singer ORDER BY age ASC, name",
-]  # fmt: skip
-WRONG = [
-    "SELECT nothing FROM singer", "SELECT name FROM nowhere", "SELECT name", "select name from singer",
-    "SELECT name FROM singer;", "SELECT name FROM singer WHERE", "SELECT name FROM singer HAVING COUNT(*) > 1",
-    "DROP TABLE singer", "SELECT name  FROM singer",
-    "SELECT name FROM singer WHERE name = 'it's'", "SELECT COUNT(DISTINCT *) FROM singer", "SELECT order FROM singer",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +41,6 @@ def test_statements_cannot_fill_the_memory_or_the_disk(table, tmp_path):
     with pytest.raises(tt.errors.FormatError, match="denied"):
         read_schema(f"CREATE TABLE t (a); VACUUM INTO '{tmp_path}/copy.db'")
     assert not list(tmp_path.iterdir())
-
-
-def test_known_queries(database):
-    loose, strict = tt.constraints.sql(TABLES), tt.constraints.sql(database, columns="tables")
-    for query in QUERIES:
-        database.execute(f"EXPLAIN {query}")
-        assert loose.accepts(query), query
-        assert strict.accepts(query), query
-    for query in WRONG:
-        assert not loose.accepts(query), query
-        assert not strict.accepts(query), query
 
 
 @pytest.mark.parametrize(
@@ -94,27 +65,6 @@ def test_whatever_comes_out_parses():
             assert table.name in TABLES
         names = {name for columns in TABLES.values() for name in columns}
         assert all(c.name in names or c.is_star for c in tree.find_all(sqlglot.exp.Column)), text
-
-
-SELF_JOIN = "SELECT T1.name FROM emp AS T1 JOIN emp AS T2 ON T1.boss = T2.id WHERE T2.name = 'Ada'"
-
-
-@pytest.mark.parametrize("its", ["(id)", ""])
-def test_a_table_joined_to_itself_by_its_own_key(its):
-    statements = f"CREATE TABLE emp (id INTEGER PRIMARY KEY, name TEXT, boss INTEGER REFERENCES emp{its});"
-    c = tt.constraints.sql(statements, columns="tables")
-    above = SELF_JOIN.replace(" WHERE", " JOIN emp AS T3 ON T2.boss = T3.id WHERE")
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(statements)
-        for query in (SELF_JOIN, above):
-            connection.execute(f"EXPLAIN {query}")
-            assert c.accepts(query), query
-        for text in random_texts(c, 3, 100, longest=150):
-            connection.execute(f"EXPLAIN {text}")
-    assert not c.accepts(SELF_JOIN.replace("T1.name", "name"))  # whose?
-    assert not c.accepts(SELF_JOIN.replace("T1.boss", "T1.id"))
-    assert not tt.constraints.sql(statements, columns="tables", max_tables=1).accepts(SELF_JOIN)
-    assert {each.keyword for each in c.narrowed} == {"max_depth", "max_tables"}
 
 
 @pytest.mark.parametrize("word", ["UNION", "UNION ALL", "INTERSECT", "EXCEPT"])
@@ -157,28 +107,10 @@ def test_names_are_quoted_where_sqlite_needs_it(database):
     assert c.accepts('SELECT "order", T1."Home Town" FROM singer')
 
 
-@pytest.mark.parametrize(
-    ("schema", "settings", "error", "message"),
-    [
-        ({}, {}, tt.errors.EmptyLanguage, "no tables"),
-        ("CREATE TABLE t (", {}, tt.errors.FormatError, "CREATE TABLE"),
-        ("missing.sqlite", {}, tt.errors.FormatError, "missing.sqlite"),
-        (7, {}, tt.errors.FormatError, "7"),
-        ({"t": "abc"}, {}, tt.errors.FormatError, "'t'"),
-        ({"t": []}, {}, tt.errors.FormatError, "no columns"),
-        ({"t": ["a", "A"]}, {}, tt.errors.FormatError, "twice"),
-        ({"t\0": ["a"]}, {}, tt.errors.FormatError, "NUL"),
-        ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.errors.FormatError, "foreign key"),
-        (TABLES, {"columns": "all"}, tt.errors.UnsupportedConstraint, "columns"),
-        (TABLES, {"max_depth": -1}, tt.errors.UnsupportedConstraint, "max_depth"),
-        (TABLES, {"values": [None]}, tt.errors.UnsupportedConstraint, "None"),
-        ({f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}, {"columns": "tables"},
-         tt.errors.TooManyStates, "limit"),
-    ],
-)  # fmt: skip
-def test_bad_input(schema, settings, error, message):
-    with pytest.raises(error, match=message):
-        tt.constraints.sql(schema, **settings)
+def test_many_wide_tables_are_too_large():
+    tables = {f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}
+    with pytest.raises(tt.errors.TooManyStates, match="limit"):
+        tt.constraints.sql(tables, columns="tables")
 
 
 def test_a_file_that_is_no_database(tmp_path):

@@ -7,7 +7,7 @@ import random
 
 import pytest
 import torch
-from call_texts import EMPTY, LISTS, MARK, TOOLS, WRITTEN, twice
+from call_texts import TOOLS, WRITTEN
 from cases import groups
 from counting import at_most
 
@@ -157,28 +157,6 @@ def test_calls_of_gemma_are_those_of_xgrammar():
 
 
 @pytest.mark.parametrize("family", WRITTEN)
-def test_tools_without_arguments_and_calls_in_parallel(family):
-    text = EMPTY[family]
-    two = {
-        "hermes": f"{text}\n{text}", "qwen_xml": f"{text}\n{text}", "glm": f"{text}\n{text}", "llama": f"{text}; {text}",
-        "mistral": text * 2, "mistral_v3": f"{text[:-1]}, {text[len('[TOOL_CALLS][') :]}",
-        "deepseek": text.replace(call := text[len(f"{MARK}s▁begin｜>") : -len(f"{MARK}s▁end｜>")], call * 2),
-        "deepseek_v3": text.replace(call, f"{call}\n{call}"), "harmony": f"{text}<|start|>assistant{text}",
-        "exaone": f"{text}\n{text}", "mimo": f"{text}\n{text}", "gemma3": f"{text}\n{text}", "gemma4": text * 2,
-        "functiongemma": text * 2,
-        **{name: twice(text, *marks) for name, marks in LISTS.items()},
-    }[family]  # fmt: skip
-    for choice in ("auto", "required"):
-        several, one = (
-            tool_calls(TOOLS, family, choice=choice, parallel=parallel) for parallel in (True, False)
-        )
-        assert several.accepts(text)
-        assert one.accepts(text)
-        assert several.accepts(two)
-        assert not one.accepts(two)
-
-
-@pytest.mark.parametrize("family", WRITTEN)
 def test_tool_calls_finish_within_the_budget(family):
     automaton = tool_calls(TOOLS, family, choice="required", parallel=False).compile(BYTES)
     dice = torch.Generator().manual_seed(3)
@@ -193,22 +171,6 @@ def test_tool_calls_finish_within_the_budget(family):
         query.advance(torch.tensor(tokens[-1:]))
     assert len(tokens) <= needed + 9
     assert automaton.accepts_tokens(tokens)
-
-
-def test_what_strings_and_names_exclude_may_stand_outside_them():
-    """However deep they are, and however they are written."""
-    spec = {"type": "json_schema", "json_schema": True, "excludes": ["17", "true", ": ", '"', "<b>"]}
-    constraint = structural_tag(spec)
-    right = ["17", "true", '{"a": {"b": [17, "1", "7"]}}', "[" * 20 + '"<b"' + "]" * 20]
-    wrong = [
-        '"17"', '{"17": 1}', '["true"]', '": "', '"\\""', '"<b>"', '"\\u003cb>"', "[" * 20 + '"<b>"' + "]" * 20,
-    ]  # fmt: skip
-    assert [text for text in right + wrong if constraint.accepts(text)] == right
-    assert pickle.loads(pickle.dumps(constraint)).accepts("17")
-    unlike = [structural_tag({"type": "json_schema", "json_schema": {"type": "array"}, "excludes": words}).compile(BYTES)
-              for words in ((), ["a"], ["b"])]  # fmt: skip
-    for text, accepted in (('["a"]', [True, False, True]), ('["b"]', [True, True, False])):
-        assert [each.accepts_tokens([b + 1 for b in text.encode()] + [0]) for each in unlike] == accepted
 
 
 NUMBER = {"type": "regex", "pattern": "[0-9]+"}
