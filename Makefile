@@ -15,7 +15,7 @@ CORE := $(wildcard core/*.h core/*.cpp)
 INPUTS ?= 3000
 SEED ?= 0
 
-.PHONY: demo test test-all test-vllm test-others docs lint format types examples smoke bench wheel sanitize clean $(SMOKE)
+.PHONY: demo test test-all test-vllm test-others docs pages lint format types examples smoke bench wheel sanitize clean $(SMOKE)
 
 demo: $(VENV)/.demo  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
@@ -34,6 +34,10 @@ test-others: .venv-others/.installed  ## llama-cpp-python, MLX-LM and Outlines w
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+pages: docs  ## the pages in a headless browser (Chromium must be there): nothing wider than the screen, no code wider than its box
+	$(PIP) install --quiet playwright
+	$(BIN)/python .ci/pages.py docs/_build/html
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "api/public-names.md"]
 templates_path = ["_templates"]
@@ -51,11 +52,13 @@ html_theme = "furo"
 html_title = "Tractile"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
-html_css_files = ["cards.css"]
+html_css_files = ["cards.css", "widths.css"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")  # pages before names
 
 # Docstrings are plain text: `name` is code, *words* are emphasised, any other star is a star, and an indented block is
-# shown as it stands; below an underlined heading (Parameters, Notes, …) it is what the line above it means.
+# shown as it stands; below "Args:" or an underlined heading (Parameters, Notes, …) it is what the line above it means.
 default_role = "code"
 highlight_language = "none"
 UNDERLINE = re.compile(r"-{3,}")
@@ -68,6 +71,7 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
     out = ["..", ""] if what in ("attribute", "property") else []  # or napoleon takes "text:" for a type
     head, verbatim = "", False  # the last unindented line, and whether we are in an indented block below it
     sections = False  # whether there was an underlined heading
+    example = False  # whether we are in an example, which ends with a blank line
     for line in lines:
         indented = line.startswith("  ")
         if line.strip() and not indented:
@@ -75,10 +79,12 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
                 out.append("")
             head, verbatim = line, False
         sections = sections or bool(UNDERLINE.fullmatch(line))
-        if indented and not verbatim and not sections and not ITEM.match(head) and not head.endswith("::"):
+        plain = sections or head == "Args:" or head.endswith("::") or ITEM.match(head)
+        if indented and not verbatim and not plain:
             out += ["", "::", ""]
             verbatim = True
-        if verbatim or line.startswith(">>>"):
+        example = line.startswith(">>>") or (example and bool(line.strip()))
+        if verbatim or example:
             out.append(line)
         else:
             parts = QUOTED.split(line)

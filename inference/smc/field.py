@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, final
 
 import torch
@@ -68,7 +68,8 @@ class Field:
     ``entries`` are pairs of value and :class:`.Estimate`. The value is ``ABSENT`` for answers without the field: an alternative
     of a union that lacks it, a shorter list. ``unseen`` is the probability of values that are no entry. If ``exact``, nothing
     was sampled: intervals are bounds, their ``level`` is 1 and ``error`` is 0, and ``unseen`` is a bound. Else intervals have the
-    confidence asked for, and ``unseen`` is the share of values that one draw alone has shown (Good 1953).
+    confidence asked for, and ``unseen`` is the share of values that one draw alone has shown (Good 1953). ``absent`` is the
+    estimate of each value that is no entry.
 
     Examples
     --------
@@ -86,6 +87,7 @@ class Field:
     entries: tuple[tuple[Any, Estimate], ...]
     unseen: float
     exact: bool
+    absent: Estimate
 
     def __iter__(self) -> Iterator[tuple[Any, Estimate]]:
         return iter(self.entries)
@@ -94,12 +96,12 @@ class Field:
         return len(self.entries)
 
     def estimate(self, value: Any) -> Estimate:
-        """Return the probability of a value; of one that was not seen it is 0, and at most ``unseen``."""
+        """Return the probability of a value; of one that was not seen it is 0, with the interval of ``absent``."""
         wanted = key_of(value)
         for other, found in self.entries:
             if key_of(other) == wanted:
                 return found
-        return Estimate(0.0, 0.0, 0.0, self.unseen, self.top()[1].level)
+        return self.absent
 
     def probability(self, value: Any) -> float:
         """Return the probability of a value, 0 if it was not seen."""
@@ -189,7 +191,10 @@ def field_of(listed: Listed, read: Any, path: str, level: float) -> Field:
     seen = set(of[:count].tolist())
     alone = [v for v in range(len(values)) if v not in seen and len(first[drawn == v].unique()) == 1]
     unseen = float(sum(shares[of == v].sum() for v in alone))
-    return Field(path, tuple(entries), unseen, False)
+    groups = variance(torch.zeros_like(weight), weight, others.lineage_or_own).groups
+    none = interval_of_share(0.0, Spread(0.0, groups), level)  # among the texts drawn
+    absent = replace(none, high=none.high * float(weight.sum()))
+    return Field(path, tuple(entries), unseen, False, absent)
 
 
 def _bounded(
@@ -202,7 +207,8 @@ def _bounded(
         low, high = p / (1 + unread), (p + unread) / (1 + unread)
         entries.append((value, Estimate(p, 0.0, low, min(high, 1.0), 1.0)))
     entries.sort(key=lambda entry: -entry[1].value)
-    return Field(path, tuple(entries), unread / (1 + unread), unread <= TOLERANCE)
+    unseen = unread / (1 + unread)
+    return Field(path, tuple(entries), unseen, unread <= TOLERANCE, Estimate(0.0, 0.0, 0.0, unseen, 1.0))
 
 
 def variance(
@@ -224,7 +230,7 @@ def variance(
 
 
 def key_of(value: Any) -> Hashable:
-    """Return a key that equal values of one type share, also for lists, dicts and objects of a class."""
+    """Return a key that equal values of one type share, also for lists, dicts and objects of a class; 3 and 3.0 are equal."""
     if isinstance(value, dict):
         return dict, frozenset((name, key_of(member)) for name, member in value.items())
     if isinstance(value, list | tuple):
@@ -237,4 +243,6 @@ def key_of(value: Any) -> Hashable:
         hash(value)
     except TypeError:
         return type(value), repr(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float, value
     return type(value), value

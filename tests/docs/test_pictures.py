@@ -17,6 +17,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("constraint_to_mask", "howto/constraint-to-mask.md"),
         ("architecture", "architecture.md"),
         ("canvas", "howto/diffusion.md"),
+        ("confidence", "howto/confidence.md"),
     ],
 )
 def test_each_picture_of_a_page_is_drawn(script, page, tmp_path):
