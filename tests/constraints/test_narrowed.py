@@ -16,7 +16,6 @@ from tractile.constraints import Narrowing
 from tractile.constraints.narrowing import merged, report
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
-DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 VOCAB = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
 
 
@@ -32,34 +31,7 @@ def closed(properties, **more):
     return {"type": "object", "properties": properties, "additionalProperties": False, **more}
 
 
-def nested(value, times):
-    for _ in range(times):
-        value = [value]
-    return value
-
-
 TREE = closed({"v": INTEGER, "below": {"type": "array", "items": {"$ref": "#"}}})
-
-
-@pytest.mark.parametrize(
-    ("value", "options", "reported"),
-    [
-        (INTEGER, {}, True), (INTEGER, {"numbers": "plain"}, False), (INTEGER | {"$schema": DRAFT_4}, {}, False),
-        ({"type": "number"}, {}, False), ({"type": "number", "maximum": 0.5}, {}, True), ({"const": 1}, {}, True),
-        ({"type": "number", "maximum": 0.5}, {"numbers": "plain"}, True), ({"enum": [1, "a"]}, {"numbers": "plain"}, False),
-        ({"type": "array", "uniqueItems": True, "items": {"enum": [1, 2]}}, {}, True), (STRING, {}, False),
-        ({"type": "array", "items": INTEGER}, {"on_narrowed": "error"}, True), (closed({"a": INTEGER, "b": INTEGER}), {}, True),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_numbers_without_an_exponent_are_reported_once_without_a_warning(value, options, reported, caplog):
-    with caplog.at_level(logging.WARNING):
-        constraint = finite_json(value, **options)
-    assert [(cut.path, cut.keyword) for cut in constraint.narrowed if cut.keyword != "escapes"] == [
-        ("", "numbers")
-    ] * reported
-    assert not warnings(caplog)
-    assert str(constraint.compile(VOCAB).narrowed) == str(constraint.narrowed)
 
 
 def test_arguments_that_are_numbers_are_reported_once():
@@ -92,9 +64,6 @@ def test_the_complement_has_no_other_way_to_write_the_same_number():
     assert (~schema(INTEGER, numbers="plain")).accepts("1e0")  # of texts: none was asked for that has a point
     with pytest.raises(tt.errors.UnsupportedConstraint, match="complement"):
         ~~schema(INTEGER)
-
-
-MANY = closed({f"a{i}": STRING for i in range(30)})
 
 
 def warnings(caplog):
@@ -169,91 +138,9 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
 # ---------------------------------------------------------------- complements
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: schema({"type": "string", "maxLength": 4000}),
-        lambda: finite_grammar('start: "(" start ")" | "x"', on_narrowed="ignore"),
-        lambda: schema({"type": "array", "maxItems": 5000, "items": INTEGER}),
-        lambda: tt.constraints.sql({"t": ["a"]}, on_narrowed="ignore"),
-        lambda: finite_calls(TOOLS, on_narrowed="ignore"),
-        lambda: schema(True) | schema(False),
-        lambda: schema(True).repeat(0, 2),
-        lambda: tt.constraints.any_of("a", schema(True)),
-        lambda: tt.constraints.literal("a") + schema(True),
-    ],
-)
-def test_the_complement_of_what_is_narrowed_is_refused(make):
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="complement"):
-        ~make()
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="complement"):
-        schema(True) - make()
-
-
 LONG, DEEP = "a" * 3500, {"v": 1}
 for _ in range(30):
     DEEP = {"below": [DEEP]}
-NEGATED = [
-    ({"not": {"type": "string", "maxLength": 4000}}, [LONG, "a"], ["a" * 4001, 1]),
-    ({"type": "string", "not": {"maxLength": 4000}}, [LONG, "a"], ["a" * 4001]),
-    ({"not": TREE}, [DEEP], [{"v": "x"}, 1]),
-    (
-        {"oneOf": [{"type": "string", "maxLength": 4000}, {"type": "string", "minLength": 3000}]},
-        [LONG],
-        ["a"],
-    ),
-    ({"oneOf": [TREE, {"type": "object", "properties": {"below": True}}]}, [DEEP, {"v": 1}], [{"v": "x"}]),
-    (
-        {"if": {"type": "string", "maxLength": 4000}, "then": {"maxLength": 3}, "else": True},
-        [LONG],
-        ["abc", 1],
-    ),
-    ({"if": TREE, "then": False, "else": True}, [DEEP], [1]),
-    (
-        {
-            "type": "array",
-            "contains": {"type": "string", "maxLength": 4000},
-            "minContains": 0,
-            "maxContains": 0,
-        },
-        [[LONG]],
-        [[1], []],
-    ),
-    (
-        {"type": "object", "dependentSchemas": {"a": {"not": {"required": ["b"]}}}},
-        [{"a": 1, "b": 2}],
-        [{"b": 1}],
-    ),
-    ({"type": "object", "propertyNames": {"not": {"maxLength": 200}}}, [{"a" * 200: 1}, {"a": 1}], [{}]),
-    ({"not": {"type": "array", "maxItems": 300}}, [[1] * 150], [1]),
-    ({"type": "string", "not": {"format": "email"}}, ["a@b"], ["x", "a@"]),
-    ({"type": "string", "not": {"format": "time"}}, ["23:59:60Z"], ["x"]),
-    ({"type": "string", "not": {"pattern": r"^\d$"}}, ["1"], ["x", "٣"]),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("value", "invalid", "valid"), NEGATED, ids=lambda part: str(part)[:60])
-def test_negation_inside_a_schema_never_accepts_what_it_rejects(value, invalid, valid):
-    """Negation is pushed down to the keywords before anything is cut."""
-    for limits in ({}, {"max_depth": 1, "max_length": 40}):
-        constraint = schema(value, **limits) if limits else tt.constraints.json_schema(value)
-        assert not any(constraint.accepts(json.dumps(each, ensure_ascii=False)) for each in invalid)
-        if not limits:
-            assert all(constraint.accepts(json.dumps(each, ensure_ascii=False)) for each in valid)
-
-
-@pytest.mark.parametrize("items", [STRING, {"enum": list(range(30))}])
-def test_the_negation_of_unique_items_is_refused_or_sound(items):
-    value = {"if": {"type": "array", "items": items, "uniqueItems": True}, "then": False, "else": True}
-    try:
-        constraint = schema(value)
-    except tt.errors.UnsupportedConstraint:
-        return
-    assert not constraint.accepts("[]")
-    assert not constraint.accepts('["a", "b", "c"]')
-
-
 # ---------------------------------------------------------------- grammars
 
 
@@ -443,38 +330,3 @@ def test_too_many_states_says_what_can_be_done():
         tt.Automaton.from_edges(
             [(0, [0, 1], 0), (0, 0, 1), *((i, [0, 1], i + 1) for i in range(1, 8))], 0, [8], 2
         ).determinize(9)
-
-
-def test_numbers_that_are_no_integers_of_draft_4():
-    """Draft 4 calls a number an integer if it is written without a point and without an exponent."""
-    numbers = {"$schema": DRAFT_4, "type": "number", "not": {"type": "integer"}}
-    constraint = schema(numbers)
-    texts = ["1.0", "1e22", "-0.0", "1.5e-3", "2.50", "1", "-7", "0"]
-    assert [text for text in texts if not constraint.accepts(text)] == ["1", "-7", "0"]
-    assert constraint.narrowed == ()
-    bounded = schema(numbers | {"minimum": 2})
-    assert [text for text in ("1.0", "2.0", "3.5", "2", "3") if bounded.accepts(text)] == ["2.0", "3.5"]
-    assert [cut.keyword for cut in bounded.narrowed] == ["numbers"]
-    either = schema({"$schema": DRAFT_4, "type": ["integer", "number"], "minimum": 2})
-    assert not either.accepts("1e22")
-    assert [cut.keyword for cut in either.narrowed] == ["numbers"]
-
-
-def test_strings_that_there_are_none_of_lack_nothing():
-    value = {"type": ["null", "string"], "pattern": "^a", "maxLength": 0, "format": "date"}
-    constraint = tt.constraints.json_schema(value, max_depth=2)
-    assert constraint.accepts("null")
-    assert not constraint.accepts('""')
-    assert not any(cut.loses_values for cut in constraint.narrowed)
-
-
-@pytest.mark.parametrize(
-    "ignored", [{"dependentSchemas": None}, {"oneOf": [{"else": {"$ref": None}}, {"type": "null"}]}]
-)
-def test_what_an_older_draft_ignores_is_no_error_where_narrowings_are_told(ignored):
-    schema = {
-        "$schema": "http://json-schema.org/draft-04/schema#",
-        "dependencies": {"a": ["a", "b"]},
-        **ignored,
-    }
-    assert tt.constraints.json_schema(schema, max_depth=1, on_narrowed="ignore").narrowed

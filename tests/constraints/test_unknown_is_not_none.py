@@ -42,23 +42,6 @@ def test_members_and_lists_that_differ_are_there(schema):
     assert not json_schema(schema).is_empty()
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        STRINGS | {"minItems": 3, "items": {"enum": ["a", "b"]}},
-        STRINGS | {"contains": {"const": "ab"}, "minContains": 2},
-        {
-            "type": "array", "uniqueItems": True, "minItems": 2,
-            "items": {"type": "object", "properties": {"id": {"const": 1}}, "required": ["id"], "additionalProperties": False},
-        },
-        {"type": "object", "minProperties": 3, "propertyNames": {"pattern": "^[ab]$"}},
-    ],
-)  # fmt: skip
-def test_fewer_values_than_must_differ_are_none(schema):
-    with pytest.raises(tt.errors.EmptyLanguage):
-        json_schema(schema, on_narrowed="ignore").compile(VOCAB)
-
-
 @pytest.mark.parametrize("size", [30, 800])
 def test_a_length_beside_a_schema_is_reached(size):
     closed = {

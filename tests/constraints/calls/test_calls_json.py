@@ -8,16 +8,10 @@ import pytest
 from call_checks import (
     BY_KIND,
     BYTES,
-    OPTIONS,
     TREE,
-    check_guide,
-    check_masks_and_budgets,
-    check_masks_of_bytes,
-    pieces_and_bytes,
     tool,
     walks,
 )
-from texts import random_texts
 
 import tractile as tt
 from tractile.constraints.calls.functions import function_calls
@@ -87,13 +81,6 @@ def test_nothing_is_cut():
         function_calls(LARGE, parallel=(10**9, 10**9))
 
 
-def test_conditions_on_all_arguments():
-    c = function_calls(LARGE)
-    assert c.accepts(call("kinds", kind="a", n=1))
-    assert not c.accepts(call("kinds", kind="a", s=""))
-    assert c.accepts(call("kinds", kind="b", s=""))
-
-
 def test_more_arguments_in_any_order_than_sets_of_them_can_be_listed():
     names = [f"a{i}" for i in range(40)]
     inner = tool("", {"y": {"type": "null"}, "x": {"type": "null"}})["parameters"]
@@ -118,22 +105,6 @@ def test_names_of_many_tools_are_read_together():
     assert bytes(query.mask()[0].nonzero().flatten().tolist()).decode() == "".join(sorted(after))
 
 
-@pytest.mark.parametrize(
-    ("inner", "message"),
-    [
-        ({"format": "regex-of-nobody", "pattern": "("}, r"at tools\[3\].parameters.a /pattern"),
-        (
-            {"items": {"properties": {"b": {"not": {"uniqueItems": True}}}}},
-            r"tools\[3\].parameters.a /items/properties/b/uniqueItems",
-        ),
-        ({"$ref": "#/$defs/none"}, r"points to nothing \(at tools\[3\].parameters.a /\$ref"),
-    ],
-)
-def test_what_is_not_supported_is_refused_at_once(inner, message):
-    with pytest.raises(tt.errors.UnsupportedConstraint, match=message):
-        function_calls([*SMALL[:3], tool("bad", {"ok": {"type": "integer"}, "a": inner})])
-
-
 def test_if_no_tool_can_be_called():
     never = SMALL[3:]
     assert function_calls(never).is_empty()
@@ -147,40 +118,3 @@ def test_short_calls_come_first():
     assert function_calls(LARGE).shortest() == '{"name": "fg", "arguments": {}}'
     twice = function_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest()
     assert json.loads(twice) == [{"name": "f", "arguments": {"é": True}}] * 2
-
-
-@pytest.mark.parametrize(
-    ("tools", "options"),
-    [(LARGE, {}), (LARGE, {"parallel": (1, 3), "whitespace": "flexible"}), (MANY[:40], {"parallel": True})],
-)
-def test_the_guide_accepts_all_texts(tools, options):
-    check_guide(function_calls(tools, **options), ['{"nam', "[0]"])
-
-
-def test_the_finite_automaton_says_what_it_lacks():
-    c = function_calls(LARGE, on_narrowed="ignore")
-    assert {each.keyword for each in c.finite.narrowed if each.loses_values} == {"max_depth"}
-    for text in random_texts(c.finite, 1, 20):
-        assert c.accepts(text)
-
-
-PIECES = [
-    '{"name": "', '", "arguments": {', '"a": ', '": ', '"é": true', "}}", '"}}', "}, {", "fg", 'f", "', "lse", "ull",
-]  # fmt: skip
-VOCAB = pieces_and_bytes(PIECES)
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
-    check_masks_and_budgets(function_calls(SMALL, **options), VOCAB)
-
-
-def test_masks_along_calls_with_values_of_several_schemas():
-    """Each argument has a schema of its own: what is kept of one tool's masks is not taken for another's."""
-    vocab = tt.constraints.Vocabulary([*(bytes([byte]) for byte in range(256)), b'": ', b'", "', None], 258)
-    texts = (
-        '{"name": "f", "arguments": {"a": 12, "é": true, "c": "x"}}',
-        '{"name": "fg", "arguments": {"p": "ab", "o": {"u": null, "v": 1}}}',
-        '{"name": "kinds", "arguments": {"kind": "b", "s": "a"}}',
-    )
-    check_masks_of_bytes(function_calls(LARGE), vocab, texts)

@@ -10,18 +10,12 @@ import pytest
 from call_checks import (
     BY_KIND,
     BYTES,
-    OPTIONS,
     TREE,
-    check_guide,
-    check_masks_and_budgets,
-    check_masks_of_bytes,
-    pieces_and_bytes,
     tool,
     walks,
 )
 
 import tractile as tt
-from tractile.constraints import Vocabulary
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.python_syntax import DOUBLE, SINGLE
 from tractile.constraints.calls.tools import read_tools
@@ -230,30 +224,3 @@ def test_short_calls_come_first():
     assert python_calls(LARGE).shortest() == "fg()"
     assert python_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest() == "[f(é=True),f(é=True)]"
     assert python_calls(SMALL[3:4], parallel=(0, 5)).shortest() == "[]"
-
-
-@pytest.mark.parametrize("options", [{}, {"parallel": (1, 3), "whitespace": "flexible"}])
-def test_the_guide_accepts_all_texts(options):
-    check_guide(python_calls(LARGE, **options), ["0"])
-
-
-PIECES = [
-    "fg", "f(", "é=", "a=1", "', '", '", "', "=True", "alse", ": 1", "{'", '{"u": ', "'it", "\\'s", "()", "(True,", ",)",
-    ", p",
-]  # fmt: skip
-VOCAB = pieces_and_bytes(PIECES)
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
-    check_masks_and_budgets(python_calls(SMALL, **options), VOCAB)
-
-
-def test_masks_along_calls_are_those_of_single_bytes():
-    """What is kept of one string's masks is not taken for one in other quotes, or of JSON."""
-    vocab = Vocabulary([*(bytes([byte]) for byte in range(256)), b"': ", b"', '", None], 258)
-    texts = (
-        """fg.h(p='ab', o={"u": None, 'it\\'s': 1}, t=(True,))""",
-        """any(x={'a"b': ["it's", 'it\\'s'], "k": ()}, y=[(1,), (1, 2)])""",
-    )
-    check_masks_of_bytes(python_calls(LARGE), vocab, texts)

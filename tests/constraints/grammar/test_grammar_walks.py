@@ -53,24 +53,3 @@ def test_a_text_with_exponentially_many_readings():
     for token in (1, 1, 2) * 60:
         state = states.step(state, token)
     assert states.words_within(state).tolist() == [7]
-
-
-NEST = 'root ::= "(" root ")" | "x"'
-MAYBE = 'root ::= ("(" root ")")?'
-
-
-@pytest.mark.parametrize(
-    ("make", "good", "bad"),
-    [
-        (lambda nest, maybe, word: nest | word, ["((x))", "abb", "xb"], ["((x)", "xx"]),
-        (lambda nest, maybe, word: word + nest, ["xb(x)", "bx"], ["(x)b"]),
-        (lambda nest, maybe, word: nest + maybe + word, ["(x)(())b", "xxb"], ["(x)(()", "b"]),
-        (lambda nest, maybe, word: (nest | maybe).repeat(2, 4), ["", "x(x)", "(())xxx"], ["xxxxx", "(()"]),
-        (lambda nest, maybe, word: (maybe + maybe).repeat(1) | word, ["", "()(())" * 9, "ab"], ["(()", "x"]),
-        (lambda nest, maybe, word: (word | nest).repeat(0, 3) + nest, ["x", "bxb(x)x"], ["b", "xxxxx"]),
-    ],
-)
-def test_programs_are_composed(make, good, bad):
-    nest, maybe = (constraints.grammar(text, syntax="gbnf") for text in (NEST, MAYBE))
-    constraint = make(nest, maybe, constraints.regex("(x|a)?b+"))
-    assert [constraint.accepts(text) for text in good + bad] == [True] * len(good) + [False] * len(bad)

@@ -51,55 +51,7 @@ def test_what_is_not_there_to_import_is_named(folder, text, message):
         tt.constraints.grammar(text, import_from=folder)
 
 
-def test_a_relative_import_needs_a_folder():
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="import_from=folder"):
-        tt.constraints.grammar("start: a\n%import .other.a")
-    with pytest.raises(tt.errors.FormatError, match="is no folder"):
-        tt.constraints.grammar('start: "x"', import_from="no such folder")
-
-
-def test_declared_terminals_are_given():
-    text = "start: A B\n%declare A B"
-    c = tt.constraints.grammar(text, declared={"A": "/[a-z]+/", "B": '"1" | "2"'})
-    assert c.accepts("abc2")
-    assert not c.accepts("2")
-    for declared, message in (
-        (None, "declared, and has no pattern"),
-        ({"A": "/x"}, "no right side"),
-        ({"C": "/x/"}, "no %declare"),
-    ):
-        with pytest.raises(tt.errors.UnsupportedConstraint, match=message):
-            tt.constraints.grammar(text, declared=declared)
-
-
 # ---------------------------------------------------------------- look-ahead
-
-
-@pytest.mark.parametrize(
-    ("text", "letters", "length"),
-    [
-        ('start: (OP|X)+ \nX: "a"\nOP: /[+*]|[?](?![a-b])/', "+?a", 5),
-        ('start: (EQ|X|EE)+ \nX: "a"|">"\nEQ: /=(?!=|>)/\nEE: "=="', "=>a", 5),
-        ('start: (W|X)+ \nX: " "|"b"\nW: /[ab]+\\b/', "ab ", 5),
-        ('start: (W|X)+ \nX: " "|";"\nW: /[ab]+(?=;)/', "ab; ", 5),
-        ('start: (W|X)+ \nX: " "|";"\nW: /[ab][ac;]+(?=[; ]|$)/', "ab; ", 5),
-        ('start: s\ns: W s X | W | s X\nX: "b"|";"\nW: /a+(?!b)/\n%ignore " "', "ab ;", 5),
-        ('start: s\ns: W s X | W | s X\nX: "b"|";"\nW: /a+(?!bb)/', "ab;", 6),
-        ('start: (W|X)*\nX: "b"|";"\nW: /a+(?=.*;)/', "ab;", 5),
-        ('start: (W|X)~2..3\nX: "b"|";"\nW: /a(?!b)/', "ab;", 5),
-        ('start: W\nW: /a+$/\n%ignore " "', "a ", 5),
-        ('start: (W|X)+\nX: "é"|"b"\nW: /[aé](?!é)/', "aéb", 5),
-        ("start: (W|/b/)+\nW: /a(?!b)(b|.)*?;/", "ab;", 6),
-        ("start: W+\nW: /(a|b?)';(?!;).*?'/", "ab';", 6),
-    ],
-)
-def test_look_ahead_is_lexed_as_lark_lexes_it(text, letters, length):
-    c = tt.constraints.grammar(text)
-    parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
-    for word in map(
-        "".join, itertools.chain(*(itertools.product(letters, repeat=k) for k in range(length + 1)))
-    ):
-        assert c.accepts(word) == parses(parser, word), word
 
 
 def parses(parser, word):
@@ -112,17 +64,6 @@ def parses(parser, word):
     ):  # an indenter asserts, and cuts what is not there
         return False
     return True
-
-
-@pytest.mark.parametrize("pattern", [r"/\bif\b/", r"/.*?(?=;)/", r"/(?<=a)b/", r"/a|ab(?=c)/"])
-def test_what_depends_on_the_text_before_or_on_unknown_preferences_is_refused(pattern):
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="depends on"):
-        tt.constraints.grammar(f'start: (A | "x")+\nA: {pattern}')
-
-
-def test_look_ahead_beside_lazy_rules_is_refused():
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="look ahead"):
-        tt.constraints.grammar("start: (a | B)+\na[lazy]: /x+/\nB: /b(?!c)/")
 
 
 # ---------------------------------------------------------------- indentation

@@ -21,70 +21,11 @@ WORDS += [
     ]
     for word in line.split("|")
 ]
-VOCAB = tt.Vocabulary([*WORDS, None], eos_token_id=len(WORDS))
 STRINGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-SCHEMAS = [
-    STRINGS,
-    STRINGS | {"minItems": 3},
-    STRINGS | {"items": {"type": "string", "pattern": "^[ab]?$"}},
-    STRINGS | {"items": {"type": "string", "pattern": "^[ab]?$"}, "minItems": 2, "maxItems": 3},
-    {"type": "array", "uniqueItems": True},
-    {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": ["number", "array"]}},
-    {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
-    {"type": "array", "uniqueItems": True, "items": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}}},
-    {
-        "type": "array", "uniqueItems": True, "maxItems": 3,
-        "items": {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False},
-    },
-    {"type": "array", "uniqueItems": True, "contains": {"type": "string"}, "minContains": 2,
-     "items": {"type": ["string", "null"]}},
-    {"type": "array", "uniqueItems": True, "items": STRINGS},
-    {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "object", "maxProperties": 1}},
-    {"required": ["a"], "type": "object", "properties": {"a": {
-        "type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "object", "maxProperties": 1}}}},
-    STRINGS | {"contains": {"const": "ab"}},
-    STRINGS | {"items": {"type": "string", "maxLength": 2}},
-    STRINGS | {"prefixItems": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-    {"type": "object", "properties": {"x": STRINGS, "y": {"type": "array", "uniqueItems": True}}},
-    {"anyOf": [STRINGS, {"type": "array", "items": {"enum": ["a", "c"]}}]},
-    {"type": "object", "minProperties": 2},
-]  # fmt: skip
 
 
 def tokens_of(mask) -> set[int]:
     return set(mask[0].nonzero().flatten().tolist())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:60])
-def test_a_token_is_in_the_mask_exactly_if_its_bytes_may_be_read(schema):
-    constraint = tt.constraints.json_schema(schema)
-    bytewise, automaton = Bytes(constraint.program), constraint.compile(VOCAB)
-    rng = random.Random(0)
-    for _ in range(5):
-        query = tt.lcd(automaton)
-        query.start(1)
-        here, text = bytewise.start, b""
-        for _ in range(10):
-            allowed = tokens_of(query.mask())
-            expected = {VOCAB.eos_token_id} if bytewise.accepting(here) else set()
-            after = {}
-            for token, word in enumerate(WORDS):
-                there = here
-                for byte in word:
-                    there = there if there < 0 else bytewise.step(there, byte)
-                if there >= 0:
-                    after[token] = there
-            assert allowed == expected | set(after), (
-                text,
-                [WORDS[t] for t in (set(after) ^ allowed) if t < len(WORDS)],
-            )
-            some = [t for t in after if t >= 256 or WORDS[t] in b'"ab01,[]{} :x'] or list(after)
-            if not some:
-                break
-            token = rng.choice(some)
-            text, here = text + WORDS[token], after[token]
-            query.advance([token])
 
 
 @pytest.mark.parametrize("character", list('a/\\"\n\0é😀'))
@@ -124,31 +65,6 @@ def test_no_spelling_of_a_former_item_ends_an_item(character):
             expected |= {token} if there >= 0 else set()
         assert tokens_of(query.mask()) == expected
         assert not expected & {words.index(f'{s}"'.encode()) for s in spellings}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:60])
-def test_texts_within_a_budget_are_valid(schema):
-    """Tokens drawn from the masks, with budgets from the smallest on: every text ends in time and is valid."""
-    constraint = tt.constraints.json_schema(schema)
-    automaton, validator = constraint.compile(VOCAB), jsonschema.Draft202012Validator(schema)
-    rng = random.Random(1)
-    for more in range(12):
-        least = automaton.fewest_after([])
-        query = tt.gcd(automaton, least + more // 2)
-        query.start(1)
-        out = []
-        while not out or out[-1] != VOCAB.eos_token_id:
-            some = sorted(tokens_of(query.mask()))
-            assert some, b"".join(WORDS[t] for t in out)
-            plain = [
-                t for t in some if t == VOCAB.eos_token_id or t >= 256 or WORDS[t] in b'"ab01,[]{} :x'
-            ] or some
-            out.append(rng.choice(plain))
-            query.advance([out[-1]])
-        text = b"".join(WORDS[t] for t in out[:-1])
-        assert constraint.accepts(text)
-        assert validator.is_valid(json.loads(text)), text
 
 
 @pytest.mark.parametrize(

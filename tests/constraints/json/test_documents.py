@@ -7,7 +7,6 @@ from jsonschema import validators
 from referencing import Registry, Resource
 
 from tractile.constraints import json_schema
-from tractile.errors import FormatError, UnsupportedConstraint
 
 DRAFT = {4: "http://json-schema.org/draft-04/schema#", 7: "http://json-schema.org/draft-07/schema#"}
 DRAFT[2020] = "https://json-schema.org/draft/2020-12/schema"
@@ -67,30 +66,3 @@ def test_verdicts_are_those_of_a_registry(draft, number):
         constraint = json_schema(schema, documents=given)
         assert [constraint.accepts(json.dumps(instance)) for instance in INSTANCES] == expected
     assert len(set(expected)) == 2
-
-
-def test_a_document_is_found_by_its_own_identifier():
-    other = {
-        "$id": "https://example.org/real.json",
-        "$defs": {"n": {"const": 1}},
-        "$ref": "real.json#/$defs/n",
-    }
-    constraint = json_schema(
-        {"$ref": "https://example.org/alias.json"}, documents={"https://example.org/alias.json": other}
-    )
-    assert constraint.accepts("1")
-    assert not constraint.accepts("2")
-
-
-def test_documents_of_one_word():
-    schema = {"properties": {"a": {"$ref": "u:yes"}, "b": {"$ref": "u:no"}}, "type": "object"}
-    constraint = json_schema(schema, documents={"u:yes": True, "u:no": False})
-    assert constraint.accepts('{"a": 3}')
-    assert not constraint.accepts('{"b": 3}')
-
-
-def test_what_is_missing_is_named():
-    with pytest.raises(UnsupportedConstraint, match=r"'u:none' leads out .* documents="):
-        json_schema({"properties": {"a": {"$ref": "u:none"}}}, documents={})
-    with pytest.raises(FormatError, match="documents is a mapping"):
-        json_schema({}, documents=[{}])

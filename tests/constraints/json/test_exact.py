@@ -25,32 +25,6 @@ def allowed(schema, text, budget=10**6):
     return {bytes([b]) for b in query.mask()[0].nonzero().flatten().tolist() if b < 256}
 
 
-BIG = 10**30 + 1
-
-
-@pytest.mark.parametrize(
-    ("schema", "right", "wrong"),
-    [
-        ({"enum": [1e28], "multipleOf": 1}, ["1e+28", str(10**28)], ["3", str(10**28 + 1)]),
-        ({"enum": [1e28, 3], "multipleOf": 1.5}, ["3"], ["4"]),
-        ({"enum": [1e300, 0.5], "multipleOf": 1e-300}, ["1e+300", "0.5"], ["1"]),
-        ({"enum": [BIG, BIG + 1], "multipleOf": BIG}, [str(BIG)], [str(BIG + 1), str(10**30)]),
-        ({"type": "integer", "minimum": BIG, "maximum": BIG + 1}, [str(BIG), str(BIG + 1)], [str(BIG - 1), str(BIG + 2)]),
-        ({"type": "integer", "minimum": BIG}, [str(BIG), str(10**31)], [str(BIG - 1), "1", f"-{BIG}"]),
-        ({"type": "integer", "maximum": -BIG}, [f"-{BIG}"], [f"-{BIG - 1}", "0"]),
-        ({"type": "integer", "minimum": BIG, "maximum": BIG + 3, "not": {"enum": [BIG]}}, [str(BIG + 1)], [str(BIG)]),
-        ({"const": -BIG}, [f"-{BIG}"], [str(-10**30), str(BIG)]),
-        ({"type": "array", "items": {"enum": [BIG, 10**30]}, "uniqueItems": True}, [f"[{BIG},{10**30}]"], [f"[{BIG},{BIG}]"]),
-    ],
-    ids=lambda part: str(part)[:50],
-)  # fmt: skip
-def test_numbers_of_more_digits_than_decimals_keep(schema, right, wrong):
-    found = constraint(schema)
-    assert all(map(found.accepts, right))
-    assert not any(map(found.accepts, wrong))
-    assert json.loads(found.shortest()) is not None
-
-
 SPELLINGS = [
     ["0", "-0", "0.0", "0e99999999999999999999", "-0E-7"],
     ["1e9999999999999999999", "10E9999999999999999998", "0.1e10000000000000000000", "1.0e+9999999999999999999"],
@@ -93,15 +67,6 @@ def nested(text, depth):
     return "[" * depth + text + "]" * depth
 
 
-@pytest.mark.parametrize("depth", [3, 60])
-def test_distinct_items_that_nest(depth):
-    found = constraint(DISTINCT)
-    deep = nested("1", depth)
-    assert found.accepts(f"[{deep},{nested('2', depth)},{nested('1', depth - 1)}]")
-    assert not found.accepts(f"[{deep},2,{deep}]")
-    assert not found.accepts(f"[{deep},{nested('1.0', depth)}]")
-
-
 def test_numbers_and_items_of_any_length_are_read():
     found = constraint(DISTINCT)
     assert found.accepts(f"[{nested('1', 200)},1e{'9' * 5_000},1]")
@@ -111,23 +76,6 @@ def test_masks_after_items_that_nest_deep():
     deep = nested("1", 200)
     begun = f"[{deep},".encode()
     assert {b"[", b"1"} <= allowed(DISTINCT, begun)
-
-
-def members(depth, last, names="ab"):
-    for _ in range(depth):
-        last = "{" + ",".join(f'"{name}":{last if name == "b" else 0}' for name in names) + "}"
-    return last
-
-
-def test_objects_are_equal_in_any_order_of_members():
-    found = constraint(DISTINCT)
-    for depth in (1, 2, 30):
-        assert not found.accepts(f"[{members(depth, '1')},{members(depth, '1e0', 'ba')}]")
-        assert found.accepts(f"[{members(depth, '1')},{members(depth, '2', 'ba')}]")
-    assert found.accepts(
-        '[{"a":[]},{"a":{}},{"a":[[]]},{"a":null},{"a":false},{"a":0},{"a":""},{"":"a"},"a",["a"],{}]'
-    )
-    assert not found.accepts('[{"a":[{"b":[1,{}]}],"c":"\\u00e9"},{"c":"é","a":[{"b":[1.0,{}]}]}]')
 
 
 def test_masks_of_items_are_those_of_what_may_still_be_read():

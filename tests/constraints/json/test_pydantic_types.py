@@ -217,36 +217,6 @@ def test_a_tag_with_a_default_is_required():
     )
 
 
-OPENAPI = {
-    "discriminator": {"propertyName": "t", "mapping": {"a": "#/$defs/A"}},
-    "oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}],
-    "$defs": {
-        n: {"type": "object", "properties": {"t": {"enum": [n]}, "x": {"type": "integer"}}} for n in "AB"
-    },
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{}, {"anyOf": OPENAPI["oneOf"], "oneOf": [{}]}, {"discriminator": "t"}],
-    ids=["oneOf", "anyOf", "Swagger 2"],
-)
-def test_the_discriminator_of_openapi_is_required(change):
-    found = J(OPENAPI | change)
-    assert found.accepts('{"t": "A", "x": 1}')
-    assert found.accepts('{"x": 1, "t": "B"}')
-    assert not found.accepts('{"x": 1}')
-    assert not found.accepts("{}")
-    inside = J({"type": "array", "items": OPENAPI | change, "minItems": 1, "$defs": OPENAPI["$defs"]})
-    assert not inside.accepts('[{"x": 1}]')
-
-
-def test_a_member_named_discriminator_is_a_member_and_a_wrong_one_is_refused():
-    assert J({"properties": {"discriminator": {"type": "integer"}}}).accepts('{"discriminator": 1}')
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="discriminator"):
-        J({"discriminator": {"mapping": {}}})
-
-
 # ---------------------------------------------------------------- aliases, sets, listed values
 
 

@@ -7,8 +7,7 @@ import re
 import pytest
 
 import tractile as tt
-from tractile.constraints import function_calls, json_schema, structural_tag
-from tractile.errors import UnsupportedConstraint
+from tractile.constraints import function_calls, json_schema
 
 BLANKS = " \t\n\r"
 TOKENS = re.compile(r'"[^"]*"|[\w.=]+\(?|.')
@@ -89,34 +88,3 @@ def test_equal_bounds_are_one_program():
         whitespace="flexible", max_whitespace=3
     )
     assert program(whitespace="flexible", max_whitespace=3) is not program(whitespace="flexible")
-
-
-@pytest.mark.parametrize("door", [json_schema, function_calls, tt.constraints.output_type])
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"whitespace": "flexible", "max_whitespace": -1}, "from 0 to 100"),
-        ({"whitespace": "flexible", "max_whitespace": 101}, "from 0 to 100"),
-        ({"whitespace": "flexible", "max_whitespace": True}, "not True"),
-        ({"whitespace": "flexible", "max_whitespace": 1.5}, "not 1.5"),
-        ({"max_whitespace": 2}, 'whitespace="flexible"'),
-        ({"whitespace": "none", "max_whitespace": 0}, 'whitespace="flexible"'),
-        ({"whitespace": "tabs"}, "one of"),
-        ({"whitespace": ["none"]}, "one of"),
-    ],
-)
-def test_what_is_refused(door, options, match):
-    with pytest.raises(UnsupportedConstraint, match=match):
-        door(TOOLS if door is function_calls else OBJECT, **options)
-
-
-def test_at_the_other_doors():
-    schema = {"type": "array", "items": {"const": 1}}
-    for output in (schema, list[int]):
-        found = tt.constraints.output_type(output, whitespace="flexible", max_whitespace=1).constraint
-        assert [found.accepts(text) for text in ("[ 1]", "[  1]")] == [True, False]
-    content = {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 1}
-    found = structural_tag({"type": "structural_tag", "format": content})
-    assert [found.accepts(text) for text in ("[1,1]", "[1 , 1]", "[1,  1]")] == [True, True, False]
-    with pytest.raises(UnsupportedConstraint, match="max_whitespace_cnt"):
-        structural_tag({"type": "structural_tag", "format": content | {"max_whitespace_cnt": 101}})

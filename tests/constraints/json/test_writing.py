@@ -10,7 +10,6 @@ import torch
 import tractile as tt
 from tractile.constraints import json_schema
 
-SEPARATORS = [(",", ":"), (", ", ": "), (" , ", " : "), (",\n", "\t:")]
 BYTES = tt.Vocabulary(
     [None, *(bytes([b]) for b in range(256)), b'":', b" ,", b", ", b"\\u0", b"1,"], eos_token_id=0
 )
@@ -25,52 +24,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 VALUE = {"a": [1, -20, 3], "b/é": 'x"é', "c": "ü/"}
-
-
-@pytest.mark.parametrize("separators", SEPARATORS)
-@pytest.mark.parametrize(("escapes", "ascii_only"), [("minimal", False), ("ascii", True)])
-def test_texts_are_those_of_json_dumps(separators, escapes, ascii_only):
-    constraint = json_schema(SCHEMA, separators=separators, escapes=escapes)
-    text = json.dumps(VALUE, separators=separators, ensure_ascii=ascii_only)
-    assert constraint.accepts(text)
-    assert constraint.finite.accepts(text)
-    others = [json.dumps(VALUE, separators=other, ensure_ascii=ascii_only) for other in SEPARATORS]
-    others += [
-        json.dumps(VALUE, separators=separators, ensure_ascii=not ascii_only),
-        text.replace("/", "\\/"),
-    ]
-    assert not any(constraint.accepts(other) for other in others if other != text)
-
-
-@pytest.mark.parametrize(("escapes", "ascii_only"), [("minimal", False), ("ascii", True)])
-def test_each_character_is_written_in_one_way(escapes, ascii_only):
-    constraint = json_schema({"type": "string"}, escapes=escapes)
-    for code in [*range(0x100), 0x7FF, 0x800, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF]:
-        written = {json.dumps(chr(code), ensure_ascii=one) for one in (True, False)}
-        units = chr(code).encode("utf-16-be").hex()
-        coded = "".join("\\u" + units[i : i + 4] for i in range(0, len(units), 4))
-        written |= {f'"{coded}"', f'"{coded.upper()}"'.replace("\\U", "\\u")}
-        written |= {'"\\/"'} if chr(code) == "/" else set()
-        assert [w for w in written if constraint.accepts(w)] == [
-            json.dumps(chr(code), ensure_ascii=ascii_only)
-        ]
-
-
-@pytest.mark.parametrize("separators", SEPARATORS)
-@pytest.mark.parametrize(("escapes", "indent"), [("any", None), ("ascii", None), ("any", 1)])
-def test_masks_and_budgets_are_those_of_the_finite_automaton(separators, escapes, indent):
-    constraint = json_schema(SCHEMA, separators=separators, escapes=escapes, indent=indent, order="declared")
-    text = json.dumps(VALUE, separators=separators, indent=indent).encode()
-    queries = [tt.gcd(c.compile(BYTES), 120).start() for c in (constraint, constraint.finite)]
-    for byte in text:
-        masks = [query.mask() for query in queries]
-        assert masks[0].equal(masks[1])
-        assert masks[0][0, byte + 1]
-        for query in queries:
-            query.advance([byte + 1])
-    for fa in (constraint.compile(BYTES), constraint.finite.compile(BYTES)):
-        with pytest.raises(tt.errors.BudgetTooSmall, match="|".join(str(n) for n in range(5, 40))):
-            tt.gcd(fa, 4).start()
 
 
 INDENTS = [0, 1, 2, "\t", " \t"]
@@ -167,84 +120,3 @@ def test_a_guide_of_what_nests_forgets_deep_indents():
             assert query.mask()[0, byte + 1]
             assert torch.isfinite(query.scores()[0, byte + 1])
             query.advance([byte + 1])
-
-
-def test_what_is_no_indent_is_refused():
-    for bad in (-1, True, 1.5, "x", 1_000, b" "):
-        with pytest.raises(tt.errors.UnsupportedConstraint, match="indent"):
-            json_schema(SCHEMA, indent=bad)
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="flexible"):
-        json_schema(SCHEMA, indent=2, whitespace="flexible")
-
-
-def test_what_json_does_not_separate_is_refused():
-    for bad in ("", (",",), ("-", ":"), (1, 2), (":", ",")):
-        with pytest.raises(tt.errors.UnsupportedConstraint, match="a comma and a colon"):
-            json_schema(SCHEMA, separators=bad)
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="flexible"):
-        json_schema(SCHEMA, separators=(",", ":"), whitespace="flexible")
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="escapes"):
-        json_schema(SCHEMA, escapes="short")
-
-
-def test_grammars_may_choose_separators():
-    schema = '{"type": "array", "items": {"type": "integer"}, "x-guidance": {"item_separator": " ; "}}'
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="a comma and a colon"):
-        tt.constraints.grammar(f"start: %json {schema}\n")
-    schema = schema.replace(" ; ", " , ")
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="separators need whitespace_flexible: false"):
-        tt.constraints.grammar(f"start: %json {schema}\n")
-    schema = schema.replace("}}", ', "whitespace_flexible": false}}')
-    grammar = tt.constraints.grammar(f"start: %json {schema}\n")
-    assert grammar.accepts("[1 , 2]")
-    assert not grammar.accepts("[1, 2]")
-
-
-EVERY = [*range(0x80), 0xE9, 0x2028, 0xFFFD, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF]
-
-
-def escaped(char, upper=False):
-    """The character as one or two code units in hexadecimal digits."""
-    units = char.encode("utf-16-be").hex()
-    digits = units.upper() if upper else units
-    return "".join(rf"\u{digits[i : i + 4]}" for i in range(0, len(digits), 4))
-
-
-@pytest.mark.parametrize("upper", [False, True])
-@pytest.mark.parametrize(
-    "schema", [{"type": "string"}, {"type": "string", "minLength": 1, "maxLength": 1}, {}]
-)
-def test_any_character_may_be_escaped(schema, upper):
-    constraint = json_schema(schema)
-    for char in map(chr, EVERY):
-        assert constraint.accepts(f'"{escaped(char, upper)}"'), char
-    assert not constraint.accepts(r'"\ud83d"')
-    assert not constraint.accepts(r'"\ude00\ud83d"')
-
-
-def test_an_escaped_character_counts_once():
-    constraint = json_schema({"type": "string", "maxLength": 2})
-    assert constraint.accepts(r'"\u0041\ud83d\ude00"')
-    assert not constraint.accepts(r'"\u0041\u0042\u0043"')
-
-
-@pytest.mark.parametrize("char", "\"&'+<>\\`\x7f\x01é😀")
-def test_what_encoders_escape_may_be_escaped_everywhere(char):
-    for upper in (False, True):
-        written = f'"a{escaped(char, upper)}"'
-        assert json_schema({"enum": [f"a{char}", "b"]}).accepts(written)
-        assert json_schema({"type": "string", "pattern": "^a.$|^a\n$"}).accepts(written)
-        member = json_schema({"properties": {f"a{char}": {"type": "null"}}, "type": "object"})
-        assert member.accepts(f"{{{written}: null}}")
-        assert not member.accepts(f"{{{written}: 1}}")
-        assert not json_schema({"not": {"const": f"a{char}"}}).accepts(written)
-
-
-def test_letters_are_not_hidden_in_escapes_where_strings_are_told_apart():
-    assert not json_schema({"properties": {"a": {"type": "null"}}, "type": "object"}).accepts(
-        r'{"\u0061": 1}'
-    )
-    assert not json_schema({"not": {"const": "a"}}).accepts(r'"\u0061"')
-    different = json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
-    assert different.accepts(r'["a", "\u0062"]')
-    assert not different.accepts(r'["a", "\u0061"]')

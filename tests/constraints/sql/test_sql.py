@@ -23,24 +23,6 @@ TABLES = {
     "song": ["title", "sales", "singer_id"],
 }
 KEYS = [("singer.band_id", "band.id"), ("song.singer_id", "singer.id")]
-QUERIES = [
-    "SELECT name, age FROM singer",
-    "SELECT COUNT(*) FROM singer WHERE age > 20 AND name LIKE '%o''s%' OR age BETWEEN 30 AND 40",
-    'SELECT DISTINCT T1.name, MAX(T2.age) FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id GROUP BY T1.name HAVING '
-    "COUNT(*) >= 2 ORDER BY COUNT(*) DESC LIMIT 3",
-    'SELECT "Home Town" FROM band WHERE founded < (SELECT AVG(age) FROM singer)',
-    "SELECT name FROM band WHERE id NOT IN (SELECT band_id FROM singer WHERE age IS NOT NULL)",
-    "SELECT name FROM band UNION SELECT name FROM singer",
-    "SELECT title FROM song WHERE sales IN (1, 2.5, -3)",
-    "SELECT SUM(sales) / COUNT(DISTINCT singer_id) FROM song",
-    "SELECT * FROM singer ORDER BY age ASC, name",
-]  # fmt: skip
-WRONG = [
-    "SELECT nothing FROM singer", "SELECT name FROM nowhere", "SELECT name", "select name from singer",
-    "SELECT name FROM singer;", "SELECT name FROM singer WHERE", "SELECT name FROM singer HAVING COUNT(*) > 1",
-    "DROP TABLE singer", "SELECT name  FROM singer",
-    "SELECT name FROM singer WHERE name = 'it's'", "SELECT COUNT(DISTINCT *) FROM singer", "SELECT order FROM singer",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -59,34 +41,6 @@ def test_statements_cannot_fill_the_memory_or_the_disk(table, tmp_path):
     with pytest.raises(tt.errors.FormatError, match="denied"):
         read_schema(f"CREATE TABLE t (a); VACUUM INTO '{tmp_path}/copy.db'")
     assert not list(tmp_path.iterdir())
-
-
-def test_known_queries(database):
-    loose, strict = tt.constraints.sql(TABLES), tt.constraints.sql(database, columns="tables")
-    for query in QUERIES:
-        database.execute(f"EXPLAIN {query}")
-        assert loose.accepts(query), query
-        assert strict.accepts(query), query
-    for query in WRONG:
-        assert not loose.accepts(query), query
-        assert not strict.accepts(query), query
-
-
-def test_only_columns_of_the_tables_in_use():
-    loose, strict = (
-        tt.constraints.sql(STATEMENTS),
-        tt.constraints.sql(STATEMENTS, columns="tables", max_depth=0),
-    )
-    for query in (
-        "SELECT age FROM song",
-        "SELECT T2.title FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id",
-        "SELECT T1.name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.id",
-        "SELECT name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id",  # which name?
-        "SELECT name, id FROM band UNION SELECT name FROM singer",
-    ):
-        assert loose.accepts(query), query
-        assert not strict.accepts(query), query
-    assert strict.accepts("SELECT founded, age FROM band AS T1 JOIN singer AS T2 ON T2.band_id = T1.id")
 
 
 @pytest.mark.parametrize(
@@ -113,64 +67,6 @@ def test_whatever_comes_out_parses():
         assert all(c.name in names or c.is_star for c in tree.find_all(sqlglot.exp.Column)), text
 
 
-def test_three_tables_and_one():
-    three = (
-        "SELECT T1.name, T3.title FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id JOIN song AS T3 ON "
-        "T2.id = T3.singer_id WHERE T3.sales > 5"
-    )
-    for columns in ("database", "tables"):
-        given = {"tables": TABLES, "foreign_keys": KEYS}
-        assert tt.constraints.sql(given, columns=columns).accepts(three)
-        assert not tt.constraints.sql(given, columns=columns, max_tables=2).accepts(three)
-        one = tt.constraints.sql(given, columns=columns, max_tables=1)
-        assert one.accepts("SELECT singer.name FROM singer WHERE id IN (SELECT singer_id FROM song)")
-        assert not one.accepts("SELECT T1.name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id")
-
-
-SELF_JOIN = "SELECT T1.name FROM emp AS T1 JOIN emp AS T2 ON T1.boss = T2.id WHERE T2.name = 'Ada'"
-
-
-@pytest.mark.parametrize("its", ["(id)", ""])
-def test_a_table_joined_to_itself_by_its_own_key(its):
-    statements = f"CREATE TABLE emp (id INTEGER PRIMARY KEY, name TEXT, boss INTEGER REFERENCES emp{its});"
-    c = tt.constraints.sql(statements, columns="tables")
-    above = SELF_JOIN.replace(" WHERE", " JOIN emp AS T3 ON T2.boss = T3.id WHERE")
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(statements)
-        for query in (SELF_JOIN, above):
-            connection.execute(f"EXPLAIN {query}")
-            assert c.accepts(query), query
-        for text in random_texts(c, 3, 100, longest=150):
-            connection.execute(f"EXPLAIN {text}")
-    assert not c.accepts(SELF_JOIN.replace("T1.name", "name"))  # whose?
-    assert not c.accepts(SELF_JOIN.replace("T1.boss", "T1.id"))
-    assert not tt.constraints.sql(statements, columns="tables", max_tables=1).accepts(SELF_JOIN)
-    assert {each.keyword for each in c.narrowed} == {"max_depth", "max_tables"}
-
-
-def test_a_table_joined_twice_by_two_keys():
-    keys = [("flight.source", "airport.id"), ("flight.target", "airport.id")]
-    tables = {"airport": ["id", "city"], "flight": ["source", "target"]}
-    c = tt.constraints.sql({"tables": tables, "foreign_keys": keys}, columns="tables")
-    assert c.accepts(
-        "SELECT T2.city, T3.city FROM flight AS T1 JOIN airport AS T2 ON T1.source = T2.id "
-        "JOIN airport AS T3 ON T1.target = T3.id"
-    )
-
-
-def test_narrowed_names_the_joins_that_are_left_out():
-    peers = (
-        "SELECT T1.age FROM singer AS T1 JOIN band AS T2 ON T1.band_id = T2.id "
-        "JOIN singer AS T3 ON T3.band_id = T2.id"
-    )
-    c = tt.constraints.sql(STATEMENTS, columns="tables")
-    assert not c.accepts(peers)
-    assert ["joins that name a table again"] == [n.asked for n in c.narrowed if n.keyword == "columns"]
-    assert tt.constraints.sql(STATEMENTS).accepts(peers)
-    alone = tt.constraints.sql(TABLES, columns="tables")  # no keys, so no joins
-    assert "columns" not in {each.keyword for each in alone.narrowed}
-
-
 @pytest.mark.parametrize("word", ["UNION", "UNION ALL", "INTERSECT", "EXCEPT"])
 def test_order_and_limit_stand_at_the_end_of_a_compound(database, word):
     for columns in ("database", "tables"):
@@ -189,25 +85,6 @@ def test_order_and_limit_stand_at_the_end_of_a_compound(database, word):
                 assert not c.accepts(refused)
             database.execute(f"EXPLAIN {compound}{tail}")
             assert c.accepts(compound + tail) == (columns == "database" or "ORDER" not in tail)
-
-
-def test_depth():
-    query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer WHERE age > (SELECT MIN(age) FROM singer))"
-    assert [tt.constraints.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]
-    query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer)"
-    assert [tt.constraints.sql(TABLES, max_depth=d).accepts(query) for d in (0, 1)] == [False, True]
-
-
-def test_values():
-    c = tt.constraints.sql(TABLES, values=["Oslo", "it's", 7])
-    for query, valid in (
-        ("SELECT name FROM singer WHERE name = 'Oslo'", True),
-        ("SELECT name FROM singer WHERE name = 'it''s'", True),
-        ("SELECT name FROM singer WHERE age > 7", True),
-        ("SELECT name FROM singer WHERE age > 8", False),
-        ("SELECT name FROM singer WHERE name = 'Bergen'", False),
-    ):
-        assert c.accepts(query) == valid, query
 
 
 def test_schemas_in_every_form(tmp_path, database):
@@ -230,28 +107,10 @@ def test_names_are_quoted_where_sqlite_needs_it(database):
     assert c.accepts('SELECT "order", T1."Home Town" FROM singer')
 
 
-@pytest.mark.parametrize(
-    ("schema", "settings", "error", "message"),
-    [
-        ({}, {}, tt.errors.EmptyLanguage, "no tables"),
-        ("CREATE TABLE t (", {}, tt.errors.FormatError, "CREATE TABLE"),
-        ("missing.sqlite", {}, tt.errors.FormatError, "missing.sqlite"),
-        (7, {}, tt.errors.FormatError, "7"),
-        ({"t": "abc"}, {}, tt.errors.FormatError, "'t'"),
-        ({"t": []}, {}, tt.errors.FormatError, "no columns"),
-        ({"t": ["a", "A"]}, {}, tt.errors.FormatError, "twice"),
-        ({"t\0": ["a"]}, {}, tt.errors.FormatError, "NUL"),
-        ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.errors.FormatError, "foreign key"),
-        (TABLES, {"columns": "all"}, tt.errors.UnsupportedConstraint, "columns"),
-        (TABLES, {"max_depth": -1}, tt.errors.UnsupportedConstraint, "max_depth"),
-        (TABLES, {"values": [None]}, tt.errors.UnsupportedConstraint, "None"),
-        ({f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}, {"columns": "tables"},
-         tt.errors.TooManyStates, "limit"),
-    ],
-)  # fmt: skip
-def test_bad_input(schema, settings, error, message):
-    with pytest.raises(error, match=message):
-        tt.constraints.sql(schema, **settings)
+def test_many_wide_tables_are_too_large():
+    tables = {f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}
+    with pytest.raises(tt.errors.TooManyStates, match="limit"):
+        tt.constraints.sql(tables, columns="tables")
 
 
 def test_a_file_that_is_no_database(tmp_path):

@@ -1,17 +1,10 @@
 """Call arguments as XML parameters: their language beside xgrammar's, their masks beside finite automata, what is refused."""
 
-import itertools
-import pickle
-import random
 from functools import partial
 
 import pytest
-import torch
 
-import tractile as tt
-from tractile.constraints import structural_tag, tool_calls
-from tractile.constraints.constraint import Constraint
-from tractile.errors import EmptyLanguage, FormatError, UnsupportedConstraint
+from tractile.constraints import structural_tag
 
 PLAIN = [
     ("qwen_xml", "<parameter={}>", "</parameter>"),
@@ -131,20 +124,6 @@ def test_objects_mean_what_they_mean_to_xgrammar(schema, options, peer):
     assert 0 < sum(found) < len(TEXTS)
 
 
-def test_members_in_any_order_and_number():
-    """By definition: every sequence of members that has the required ones, none twice, and as many as it may."""
-    names = {"a": True, "b": False, "c": True, "d": False}
-    schema = {"type": "object", "properties": {n: {"type": "integer"} for n in names}, "minProperties": 3, "maxProperties": 3,
-              "required": [n for n, needed in names.items() if needed]}  # fmt: skip
-    for any_order in (False, True):
-        constraint = structural_tag(of(schema, "qwen_xml", any_order=any_order))
-        for size in range(5):
-            for some in itertools.product(names, repeat=size):
-                right = size == 3 == len(set(some)) and {"a", "c"} <= set(some)
-                right = right and (any_order or list(some) == sorted(some))
-                assert constraint.accepts("".join(q(n, 1) for n in some)) == right, some
-
-
 def test_a_finite_automaton_has_one_order_of_many_members():
     schema = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(20)}}
     constraint = structural_tag(of(schema, "qwen_xml", any_order=True))
@@ -152,165 +131,3 @@ def test_a_finite_automaton_has_one_order_of_many_members():
     assert not constraint.finite.accepts(q("p19", 1) + q("p3", 1))
     assert constraint.finite.accepts(q("p3", 1) + q("p19", 1))
     assert [each.keyword for each in constraint.finite.narrowed] == ["escapes", "order"]
-
-
-def test_dependent_members_and_patterns_of_names():
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
-              "dependentRequired": {"b": ["a"]}, "patternProperties": {"^x-": {"type": "boolean"}}}  # fmt: skip
-    constraint = structural_tag(of(schema, "qwen_xml"))
-    texts = [q("a", 1), q("b", 1), q("a", 1) + q("b", 1), q("x-1", "true"), q("x-1", "1"), q("y", "true")]
-    assert [constraint.accepts(text) for text in texts] == [True, False, True, True, False, False]
-
-
-def test_nothing_written_in_a_string_ends_it_or_is_excluded():
-    schema = {
-        "type": "object",
-        "properties": {"s": {"type": "string", "maxLength": 20}, "e": {"enum": ["</parameter>", "a", "bad"]}},
-    }
-    constraint = structural_tag(of(schema, "qwen_xml", excludes=["bad", "]]>"]))
-    right = [q("s", "</paramete"), q("s", "ba d]]"), q("e", "a")]
-    wrong = [
-        q("s", "a</parameter>"), q("s", "a bad b"), q("s", "]]>"), q("e", "bad"), q("e", "</parameter>"), q("s", "x" * 21),
-    ]  # fmt: skip
-    assert [text for text in right + wrong if constraint.accepts(text)] == right
-    nested = {"type": "object", "properties": {"o": {"type": "array", "items": {"type": "string"}}}}
-    constraint = structural_tag(of(nested, "qwen_xml", excludes=["<b>"]))
-    assert constraint.accepts(q("o", '["a", "<"]'))
-    assert not constraint.accepts(q("o", '["a", "<b>"]'))
-
-
-VOCABULARY = tt.Vocabulary(
-    [None, *(bytes([b]) for b in range(256)), b"<parameter=", b"a>", b"</parameter>", b"xx", b"x</", b"parameter>",
-     b'<cofl:value name="', b'" type="', b"</cofl:value>", b"]<]minimax[>[<"], eos_token_id=0)  # fmt: skip
-NESTED = {
-    "type": "object",
-    "properties": {"n": {"$ref": "#/$defs/t"}, "k": {"type": "boolean"}},
-    "additionalProperties": False,
-}
-BOUNDED = [
-    {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": "integer", "maximum": 20}},
-     "required": ["a"]},
-    {"type": "object", "properties": {"a": {"enum": ["x", "</parameter>", 3]}, "b": {"type": "boolean"}, "c": {"type": "null"}},
-     "minProperties": 2},
-    {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}, "b": {"type": "array", "maxItems": 2,
-     "items": {"type": "boolean"}}}, "required": ["b"], "maxProperties": 1},
-    {"type": "object", "properties": {"a": {"$ref": "#/$defs/t"}}, "required": ["a"], "$defs": {"t": NESTED}},
-    {"anyOf": [{"type": "object", "properties": {n: {"type": "string"}}, "required": [n]} for n in "ab"]},
-]  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "style", ["qwen_xml", "glm_xml", "deepseek_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml", "json"]
-)
-@pytest.mark.parametrize("schema", BOUNDED)
-@pytest.mark.parametrize("excludes", [[], ["xx", "ru"]])
-def test_masks_within_budgets_are_those_of_the_finite_automaton(style, schema, excludes):
-    options = {"any_order": True, "max_whitespace_cnt": 1, "excludes": excludes}
-    constraint = structural_tag(of(schema, style, **options), on_narrowed="ignore")
-    constraint = pickle.loads(pickle.dumps(constraint))
-    lazy = constraint.compile(VOCABULARY)
-    finite = Constraint(constraint.finite.nfa).compile(VOCABULARY)
-    assert any(each.loses_values for each in constraint.finite.narrowed) == ("$defs" in schema)
-    for budget in (least_of(lazy), least_of(lazy) + 7):
-        dice, queries = random.Random(budget), [tt.gcd(each, budget).start() for each in (lazy, finite)]
-        token = -1
-        while token:
-            mask, other = (query.mask()[0] for query in queries)
-            if "$defs" in schema:
-                other = other & mask  # the finite automaton nests less
-            assert torch.equal(mask, other) or "$defs" in schema
-            token = dice.choice(other.nonzero().flatten().tolist())
-            for query in queries:
-                query.advance(torch.tensor([token]))
-    with pytest.raises(tt.errors.BudgetTooSmall):
-        tt.gcd(finite, least_of(lazy) - 1).start()
-
-
-def least_of(automaton):
-    """The fewest tokens of an accepted sequence, EOS included."""
-    with pytest.raises(tt.errors.BudgetTooSmall) as told:
-        tt.gcd(automaton, 1).start()
-    return told.value.needed
-
-
-def test_values_nest_as_deep_as_they_may():
-    constraint = structural_tag(of(BOUNDED[3], "cohere_xml"))
-    begin, end = '<cofl:value name="{}" type="dict">', "</cofl:value>"
-    deep = begin.format("a") + begin.format("n") * 50
-    assert constraint.accepts(deep + end * 51)
-    assert not constraint.accepts(deep + end * 50)
-    anything = structural_tag(of({"type": "object"}, "cohere_xml"))
-    some = '<cofl:value name="&lt;é&gt;" type="list"><cofl:value type="raw">x</cofl:value></cofl:value>'
-    assert anything.accepts(deep + some + end * 51)
-    assert not anything.accepts('<cofl:value name="<" type="raw">x</cofl:value>')
-
-
-def test_items_that_are_counted():
-    items = {
-        "type": "array",
-        "items": {"enum": [1, 2]},
-        "contains": {"const": 1},
-        "maxContains": 2,
-        "maxItems": 4,
-    }
-    constraint = structural_tag(
-        of({"type": "object", "properties": {"a": items}, "required": ["a"]}, "cohere_xml")
-    )
-    begin, item, end = (
-        '<cofl:value name="a" type="list">',
-        '<cofl:value type="json">{}</cofl:value>',
-        "</cofl:value>",
-    )
-    for length in range(6):
-        for values in itertools.product([1, 2], repeat=length):
-            text = begin + "".join(map(item.format, values)) + end
-            assert constraint.accepts(text) == (length <= 4 and 1 <= values.count(1) <= 2)
-
-
-def test_types_of_free_parameters():
-    argument = '<|open|>argument key="k" type="{}"<|sep|>{}<|close|>argument<|sep|>'
-    values = {
-        "string": "x", "number": "1.5", "integer": "1", "boolean": "true", "object": '{"k": 1}', "array": "[1]",
-        "null": "null",
-    }  # fmt: skip
-    free = structural_tag(of(True, "kimi_k3_xml"))
-    for kind, value in values.items():
-        assert free.accepts(argument.format(kind, value))
-        assert not free.accepts(argument.format(kind, "x")) or kind == "string"
-    whole = {"type": "object", "properties": {"k": {"type": "integer"}}}
-    assert not structural_tag(of(whole, "kimi_k3_xml")).accepts(argument.format("integer", "1"))
-
-
-def test_refusals_name_the_place():
-    def inside(schema):
-        return {"type": "object", "properties": {"a": schema}}
-
-    for schema, style, said in (
-        (inside({"type": "array", "uniqueItems": True}), "cohere_xml", "uniqueItems"),
-        ({"type": "object", "additionalProperties": True}, "minimax_m3_xml", "not declared"),
-        ({"type": "object", "not": {"propertyNames": {"const": "a"}}}, "qwen_xml", "must exist"),
-        (inside({"type": "string", "pattern": "("}), "qwen_xml", "properties/a"),
-    ):  # fmt: skip
-        with pytest.raises(UnsupportedConstraint, match=said):
-            structural_tag(of(schema, style))
-    for schema in ({"type": "string"}, {"type": "object", "required": ["z"], "properties": {"a": {}}}, False):
-        with pytest.raises(EmptyLanguage, match="no object"):
-            structural_tag(of(schema, "qwen_xml"))
-    with pytest.raises(UnsupportedConstraint, match="style"):
-        structural_tag(of({}, "gemma_xml"))
-    for style in ("qwen_xml", "json"):
-        with pytest.raises(UnsupportedConstraint, match="format/json_schema /type"):
-            structural_tag(of({"type": 3}, style))
-    with pytest.raises(FormatError):
-        structural_tag(of([], "qwen_xml"))
-    with pytest.raises(UnsupportedConstraint, match="excludes"):
-        structural_tag(of(inside({"type": "object"}), "qwen_xml", excludes=[" x"]))
-
-
-def test_strings_of_tools_keep_their_bounds():
-    parameters = {"type": "object", "properties": {"s": {"type": "string", "maxLength": 3}}}
-    call = "<tool_call>\n<function=f>\n<parameter=s>\n{}\n</parameter>\n</function>\n</tool_call>"
-    constraint = tool_calls([{"name": "f", "parameters": parameters}], "qwen_xml")
-    assert constraint.accepts(call.format("abc"))
-    assert not constraint.accepts(call.format("abcde"))
