@@ -123,10 +123,10 @@ def test_prune_drops_units_and_terms():
 
 def test_prune_where_two_products_keep_other_units_of_one_child():
     c = tt.Circuit()
-    x, y, z = (c.input(Categorical(torch.rand(3, 2, dtype=torch.float64) + 0.1), v) for v in (0, 1, 1))
-    kept = torch.zeros(2, 1, 3, dtype=torch.float64)
-    kept[0, 0, :2] = torch.tensor([0.3, 0.7])  # units 0 and 1 of x with y
-    kept[1, 0, 1:] = torch.tensor([0.4, 0.6])  # units 1 and 2 of x with z
+    x, y, z = (c.input(Categorical(torch.rand(4, 2, dtype=torch.float64) + 0.1), v) for v in (0, 1, 1))
+    kept = torch.zeros(2, 1, 4, dtype=torch.float64)
+    kept[0, 0, 1:3] = torch.tensor([0.3, 0.7])  # units 1 and 2 of x with y
+    kept[1, 0, 2:] = torch.tensor([0.4, 0.6])  # units 2 and 3 of x with z; unit 0 with none
     products = [c.product(Hadamard(), x, other) for other in (y, z)]
     c.sum(Sum(*map(Dense, kept)), *products)
     small = prune(c)
