@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from math import isqrt
 
+import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
@@ -55,19 +56,20 @@ def random_part(corpus: Corpus, hidden: int, transition: str, seed: int, team: R
     ]
     cuts = names_and_cuts(axes).values()
     initial, *weights, emission = (
-        _draw(shape, cut, team.rank, Generator(), seed * 8 + number)
+        _draw(shape, cut, team.rank, (seed % 2**64, number))
         for number, (shape, cut) in enumerate(zip([*shapes, (states, vocab_size)], cuts, strict=True))
     )
     emission *= torch.bincount(corpus.tokens.flatten(), minlength=vocab_size) + 0.01
     return ShardedHMM(initial, tuple(weights), axes, emission, team).normalised().with_end(eos_token_id)
 
 
-def _draw(shape: tuple[int, ...], cut: int, rank: int, generator: Generator, seed: int) -> Tensor:
+def _draw(shape: tuple[int, ...], cut: int, rank: int, seed: tuple[int, int]) -> Tensor:
     """Draw log-normal weights: those of each index of the dimension ``cut``, of all ranks, by a seed of its own."""
     found = torch.empty(shape).movedim(cut, 0)
     for i, part in enumerate(found):
-        generator.manual_seed((seed << 32) + rank * len(found) + i)
-        part.copy_((SPREAD * torch.randn(part.shape, generator=generator)).exp())
+        random = np.random.default_rng((*seed, rank * len(found) + i))
+        part.copy_(torch.from_numpy(random.standard_normal(part.shape, np.float32)))
+    found.mul_(SPREAD).exp_()
     return found.movedim(0, cut)
 
 

@@ -96,9 +96,9 @@ def train(
     >>> rows = {(): torch.tensor([0.5, 0.3, 0.2]).log(), (1,): torch.tensor([0.8, 0.0, 0.2]).log()}  # no 1 after a 1
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     corpus = sample(tt.lm.TableLM(rows, eos_token_id=2), folder, num_sequences=1000, max_new_tokens=8, prompts=[[]])
-    >>> trained = train(corpus, hidden=4, epochs=8, batch_size=250)
-    >>> [round(evaluate(hmm, corpus).kl_per_token, 2) for hmm in (random_start(corpus, 4), trained)]  # nats
-    [0.29, 0.0]
+    >>> trained = train(corpus, hidden=4, epochs=8, batch_size=250, seed=1)
+    >>> [round(evaluate(hmm, corpus).kl_per_token, 1) for hmm in (random_start(corpus, 4, seed=1), trained)]  # nats
+    [0.3, 0.0]
     """
     recipe = Recipe(
         hidden, transition, epochs, step_size, batch_size, chunk_size, pseudocount, token_dropout, held_out, floor, seed,

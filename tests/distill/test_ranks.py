@@ -78,6 +78,11 @@ def test_states_that_ranks_share_are_those_of_an_hmm(corpus: Path, tmp_path: Pat
         {size: [Ranks(i, size) for i in range(size)] for size in (1, 2, 4)},
     )
     hmm = distill.random_start(data, 8, seed=3)
+    assert not torch.allclose(hmm.emission_probs, distill.random_start(data, 8, seed=4).emission_probs)
+    for rank, team in enumerate(teams[2]):
+        part = random_part(data, 8, "dense", 3, team)
+        drawn = random_part(data, 8, "dense", 3, Ranks()).initial[4 * rank : 4 * rank + 4]
+        torch.testing.assert_close(part.initial * drawn.sum(), drawn)  # each normalised by what it has
     hmm.save_pretrained(tmp_path)
     (whole,) = (read_part_of_hmm(tmp_path, None, team)[0] for team in teams[1])
     assert torch.equal(whole.emission, hmm.emission_probs)
