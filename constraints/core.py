@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import CoreMissing
 
-INTERFACE = 11
+INTERFACE = 12
 """What the package expects of the core, as a number."""
 
 try:

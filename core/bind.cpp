@@ -107,7 +107,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints: see tractile.constraints.engine.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 11;  // that of `constraints/core.py`
+  m.attr("INTERFACE") = 12;  // that of `constraints/core.py`
   m.attr("SLICE") = SLICE;
   py::dict limits;  // on which an answer depends
   limits["MOST_DEPTH"] = MOST_DEPTH;
