@@ -304,7 +304,11 @@ def write_hmm(
 
     ``axes``: those that the factors of a Monarch transition rewrite; None if it is dense. Raises :class:`StorageError`.
     """
-    config: dict[str, Any] = {"format": FORMAT, "hidden": tensors["initial"].shape[0], "vocab_size": vocab_size}
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "hidden": tensors["initial"].shape[0],
+        "vocab_size": vocab_size,
+    }
     config |= {"transition": "dense"} if axes is None else {"transition": "monarch", "axes": list(axes)}
     return write_files(directory, config | {VOCABULARY: vocabulary_fingerprint}, tensors, indent=1)
 

@@ -145,9 +145,10 @@ def write_files(
     Returns the digest. Raises :class:`StorageError` if the directory cannot be written.
     """
     path = make_directory(directory)
-    config = config | {"tensors_sha256": write_pieces(path / "model.safetensors", tensors)}
+    digest = write_pieces(path / "model.safetensors", tensors)
+    config = config | {"tensors_sha256": digest}
     write_atomically(path / "config.json", (json.dumps(config, indent=indent) + "\n").encode())
-    return config["tensors_sha256"]
+    return digest
 
 
 def read_files(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
