@@ -26,7 +26,6 @@ from tractile.layers import (
     Kron,
     Kronecker,
     Monarch,
-    Operator,
     Sum,
     TokenSets,
 )
@@ -79,21 +78,6 @@ def times(semiring, matrix, x):
     return log((out > 0) * 1.0 if semiring is Boolean else out)
 
 
-@pytest.mark.parametrize("semiring", SEMIRINGS)
-@given(seed=st.integers(0, 2**31))
-@FEW
-def test_operators_applied_equal_their_matrices(semiring, seed):
-    rng = np.random.default_rng(seed)
-    operator, matrix = random_operator(rng)
-    assert operator.shape == matrix.shape
-    batch = int(rng.integers(1, 4))
-    x = rng.random((matrix.shape[1], batch)) * (rng.random((matrix.shape[1], batch)) < 0.8)
-    sr = semiring()
-    y = contract.apply(sr, operator, sr.lift(tensor(x).view(*operator.col_dims, batch), batched=True))
-    assert sr.shape(y) == (*operator.row_dims, batch)
-    assert_log_close(sr.log(y).reshape(-1, batch), times(semiring, matrix, x))
-
-
 @given(st.integers(0, 2**31))
 @FEW
 def test_the_matrix_written_out_and_the_transpose(seed):
@@ -102,33 +86,6 @@ def test_the_matrix_written_out_and_the_transpose(seed):
     np.testing.assert_allclose(operator.dense().numpy(), matrix, atol=1e-15)
     np.testing.assert_allclose(operator.T.dense().numpy(), matrix.T, atol=1e-15)
     assert operator.T.T.row_dims == operator.row_dims
-
-
-@given(st.integers(0, 2**31))
-@FEW
-def test_the_contraction_of_the_factors_is_the_operator(seed):
-    """factors(row, col) contracted by the engine with nothing else: the matrix itself."""
-    operator, matrix = random_operator(np.random.default_rng(seed))
-    r, c = len(operator.row_dims), len(operator.col_dims)
-    row, col = tuple(range(r)), tuple(range(r, r + c))
-    sr = Real()
-    # the identity's two labels are one index, so the columns are read off by unit vectors
-    x = tensor(np.eye(matrix.shape[1])).view(*operator.col_dims, -1)
-    factors = [
-        (sr.lift(f) if isinstance(f, torch.Tensor) else f, labels) for f, labels in operator.factors(row, col)
-    ]
-    out = contract.contract(sr, [*factors, (sr.lift(x), (*col, r + c))], (*row, r + c))
-    np.testing.assert_allclose(sr.log(out).exp().reshape(matrix.shape).numpy(), matrix, atol=1e-12)
-
-
-@given(st.integers(0, 2**31))
-@FEW
-def test_a_leaf_times_a_vector(seed):
-    rng = np.random.default_rng(seed)
-    leaf, matrix = random_leaf(rng)
-    v, w = rng.random(matrix.shape[1]), rng.random(matrix.shape[0])
-    np.testing.assert_allclose(leaf.times(tensor(v)).numpy(), matrix @ v, atol=1e-12)
-    np.testing.assert_allclose(leaf.T.times(tensor(w)).numpy(), matrix.T @ w, atol=1e-12)
 
 
 @pytest.mark.parametrize("dims", [(2, 3), (3, 2), (2, 2, 2), (2, 3, 2)])
@@ -218,18 +175,6 @@ def test_class_sizes():
 
 
 # ---------------------------------------------------------------------------------------------- maps and parameters
-
-
-@given(st.integers(0, 2**31))
-@FEW
-def test_map_reaches_every_parameter_and_no_structure(seed):
-    rng = np.random.default_rng(seed)
-    for layer, matrix in (random_operator(rng), random_input(rng, 4)):
-        doubled = layer.map(lambda t: 2 * t)
-        scale = 2 ** len(layer.parameters())
-        found = doubled.dense() if isinstance(doubled, Operator) else doubled.table().flatten(0, -2)
-        np.testing.assert_allclose(found.numpy(), scale * matrix, atol=1e-12)
-        assert [p.shape for p in doubled.parameters()] == [p.shape for p in layer.parameters()]
 
 
 # ----------------------------------------------------------------------------------------------------------- shapes
