@@ -193,23 +193,6 @@ def truth(case, proposal, prefix):
 # --------------------------------------------------------------------------------------------------------- one step
 
 
-@given(cases(), tabular(), st.integers(0, 3), st.integers(0, 99))
-def test_tables_are_properly_weighted(case, proposal, steps, seed):
-    """q(x) · W(x) = p_lm(x) · 1[x allowed], and what is drawn has this weight; by the dense and the sparse way."""
-    step, prefix = walked(case, proposal, steps, seed)
-    expected = truth(case, proposal, prefix)
-    with a_guide_without_a_future(case):
-        log_q = proposal.belief(step).double().log_softmax(1)
-    assume(bool(log_q.isfinite().any()))
-    tokens = torch.arange(case.fsa.vocab_size)
-    weight = torch.cat([proposal.log_weight(step, log_q[:, t], tokens[t : t + 1]) for t in tokens]).exp()
-    found = log_q[0].exp() * torch.where(log_q[0].isneginf(), 0.0, weight)
-    assert found.tolist() == pytest.approx(expected, rel=1e-8, abs=1e-14)
-    drawn, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(seed))
-    assert float(log_weight[0].exp()) == pytest.approx(float(weight[drawn[0]]), rel=1e-8)
-    assert (float(log_weight[0]) > -math.inf) == (expected[int(drawn[0])] > 0)
-
-
 BLACK_BOXES = {
     "recursive": lambda check, base: sampling.AWRSProposal(check, base=base, tokens=True),
     "recursive, two rejects": lambda check, base: sampling.AWRSProposal(

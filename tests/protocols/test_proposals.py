@@ -28,7 +28,7 @@ PREFIXES = [(), (0,), (0, 1), (1, 0, 0), (0, 1, 3), (1, 1, 1, 0)]
 
 
 class Words:
-    token_bytes = (b"a", b"ab", b"b", b"c")
+    token_bytes = (b"a", b"ab", b"b", b"ab")
 
 
 LM = tt.lm.TableLM(random_table(V, 1, seed=2), None, Words())

@@ -11,17 +11,13 @@ from smc_reference import (
     ENDED,
     EOS,
     HMM,
-    LIMIT,
     Follows,
     Letters,
     N,
     V,
-    against_enumeration,
     as_automaton,
-    enumerate_target,
     phi,
     random_table,
-    spelled,
 )
 
 import tractile as tt
@@ -201,38 +197,6 @@ def test_the_progress_bar_counts_tokens(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
-    """Potentials see the rows of their own prompts alone."""
-    lm = tt.CircuitLM(tt.HMM.random(3, V, seed=8, dtype=torch.float64), EOS, Letters())
-    shared = FunctionPotential(phi)
-    makes = [
-        lambda: shared, lambda: Follows(0.7, other()), lambda: None, lambda: shared, lambda: ReadsTheStep().at(every_line),
-        lambda: sampling.ConstraintPotential(SECOND), lambda: FunctionPotential(phi, every_clause),
-        lambda: sampling.LookaheadPotential(0.2) * FunctionPotential(phi, every_line),
-    ]  # fmt: skip
-    prompts = [PROMPTS[i % 4] for i in range(8)]
-    hmms = [tt.HMM.random(3, V, seed=i % 3, dtype=torch.float64) for i in range(8)]
-    aligns = [None, every_line, every_clause, None] * 2
-    fa = as_automaton(ENDED)
-    for proposal in ("gcd", "pgcd"):
-        settings = {"fa": fa, "proposal": proposal, "particles": 6, "max_new_tokens": 6, "ess_threshold": 0.9}
-        together = tt.smc(
-            lm,
-            prompts=prompts,
-            hmm=hmms,
-            potential=[make() for make in makes],
-            align=aligns,
-            seed=5,
-            **settings,
-        )
-        for i, post in enumerate(together):
-            alone = tt.smc(
-                lm, prompts[i], hmm=hmms[i], potential=makes[i](), align=aligns[i], seed=5 + i, **settings
-            )
-            assert post.token_ids == alone.token_ids, i
-            torch.testing.assert_close(post.log_weights, alone.log_weights, rtol=0, atol=1e-12)
-
-
 def test_bad_lists_are_errors():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
@@ -264,22 +228,6 @@ def test_bad_lists_are_errors():
 
 
 # Waiting
-
-
-@pytest.mark.parametrize("scheme", ["systematic", "multinomial", "without-replacement"])
-@pytest.mark.parametrize("case", CASES)
-def test_unbiased_where_particles_wait(case, scheme):
-    lm, fsa = CASES[case]
-    fa = as_automaton(fsa)
-    psi = FunctionPotential(phi, every_clause)
-
-    def run(seed):
-        return tt.smc(lm, [], fa, "gcd", particles=8, max_new_tokens=N, seed=seed, potential=psi,
-                      resampling=scheme, ess_threshold=1.1, align=every_clause)  # fmt: skip
-
-    truth = enumerate_target(lm, fsa, N)
-    z = against_enumeration(run, {x: p * phi(spelled(x, case)) for x, p in truth.items()})
-    assert bool((z.abs() < LIMIT).all()), z
 
 
 @pytest.mark.parametrize("proposal", ["gcd", "pgcd"])

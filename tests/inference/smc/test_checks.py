@@ -1,4 +1,4 @@
-"""Proposals that ask a black box: proper weighting of every token by enumerating their own randomness, and as samplers."""
+"""Proposals that ask a black box: the order of their questions, and samplers that use them, against enumeration."""
 
 import itertools
 import math
@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 import torch
 from kernel_reference import letter, letters_weight, no_double, whole
-from scripted_draws import ScriptedRow, outcomes
+from scripted_draws import ScriptedRow
 from smc_reference import (
     CASES,
     LIMIT,
-    Fsa,
     Letters,
     N,
     V,
     against_enumeration,
     as_automaton,
     enumerate_target,
-    random_table,
     spelled,
 )
 
@@ -29,49 +27,8 @@ from tractile.inference.smc import (
     CharacterProposal,
     GCDProposal,
     LCDProposal,
-    LMProposal,
-    LookaheadProposal,
-    Step,
 )
 from tractile.inference.smc.awrs import Row, first_accepted, recursive
-
-TOKENS = [
-    b"a",
-    b"ab",
-    b"abc",
-    b"b",
-    b"bc",
-    b"c",
-    None,
-    b"ca",
-    b"ab",
-]  # two tokens of one spelling, one special
-WORDS = len(TOKENS)
-END = 6
-HMM = tt.HMM.random(3, WORDS, seed=4, dtype=torch.float64)
-
-
-class Words:
-    token_bytes = TOKENS
-
-
-def step_for(prefix, seed=2, last=False):
-    lm = tt.lm.TableLM(random_table(WORDS, 1, seed), END, Words())
-    lm.start([[]])
-    fsa = Fsa(
-        [(0, [0, 1, 2, 4, 5, 7, 8], 0), (0, 3, 1), (0, END, 2), (1, [0, 1, 4, 5], 0)], 0, [0, 1, 2], WORDS
-    )
-    query = tt.pgcd(HMM, as_automaton(fsa), 4).start(1)
-    for token in prefix:
-        lm.advance(torch.tensor([token]))
-        query.advance(torch.tensor([token]))
-    prefixes = torch.tensor([prefix], dtype=torch.long)
-    return Step(lm.log_probs(), query, prefixes, decode=lm.decode, eos_token_id=END, last=last)
-
-
-def answered(proposal, q, step, pick):
-    """What a row draws once its questions are answered."""
-    return proposal.draw_rows([ScriptedRow(q, step.prefixes[0].tolist(), pick)], step)[0]
 
 
 def by_recursion(row, accepts):
@@ -82,33 +39,6 @@ def by_recursion(row, accepts):
             answer = accepts(asking.send(answer))
     except StopIteration as stop:
         return stop.value
-
-
-def assert_properly_weighted(proposal, step, psi):
-    """E[W · 1{X = x}] = p(x) · 1[allowed] · ψ(x)."""
-    log_q = proposal.base.belief(step)[0].double().log_softmax(0)
-    q = log_q.exp().numpy()
-    found, total = np.zeros(WORDS), 0.0
-    for probability, (token, weight) in outcomes(lambda pick: answered(proposal, q, step, pick)):
-        found[token] += probability * weight
-        total += probability
-    tokens = torch.arange(WORDS)
-    correction = torch.stack(
-        [proposal.base.log_weight(step, log_q[t : t + 1], tokens[t : t + 1])[0] for t in range(WORDS)]
-    ).exp()
-    expected = [float(step.log_probs[0, t].exp() * step.mask[0, t]) * psi(t) for t in range(WORDS)]
-    assert total == pytest.approx(1.0)
-    assert (found * np.nan_to_num(correction.numpy())).tolist() == pytest.approx(
-        expected, rel=1e-9, abs=1e-15
-    )
-
-
-def even_hash(tokens):
-    return (3 * sum(tokens) + 2 * len(tokens)) % 5 < 2
-
-
-BASES = [None, LMProposal(), GCDProposal(temperature=2.0), LookaheadProposal(), LCDProposal()]
-PREFIXES = [[], [0], [1, 3], [3, 5, 0]]
 
 
 def test_awrs_in_the_order_of_times_is_awrs():
@@ -128,39 +58,6 @@ def test_awrs_in_the_order_of_times_is_awrs():
         token, weight = first_accepted(*(torch.tensor(x)[None] for x in (times, q, allowed)))
         assert float(weight) == pytest.approx(expected[1], rel=1e-9, abs=1e-12)
         assert expected[1] == 0 or int(token) == expected[0]
-
-
-@pytest.mark.parametrize("base", BASES, ids=lambda b: type(b).__name__)
-def test_properly_weighted_on_any_base(base):
-    proposal = AWRSProposal(even_hash, tokens=True, base=base, max_rejects=3)
-    assert_properly_weighted(proposal, step_for([1, 3]), lambda t: even_hash((1, 3, t)))
-
-
-def next_byte(text):
-    """Any weights, some zero, that depend on the whole text."""
-    h = 7 * len(text) + 3 * text.count(b"b") + text.count(b"ca")
-    weights = np.zeros(257)
-    weights[ord("a")], weights[ord("b")], weights[ord("c")] = h % 3, (h + 1) % 4 / 2, 1.25 * (h % 2)
-    weights[256] = 0.2 + h % 2
-    return weights
-
-
-def spelled_weight(context, token):
-    if token == END:
-        return next_byte(context)[256]
-    spelling = TOKENS[token] or b""
-    return math.prod(float(next_byte(context + spelling[:i])[b]) for i, b in enumerate(spelling))
-
-
-@pytest.mark.parametrize("prefix", PREFIXES, ids=str)
-@pytest.mark.parametrize("base", BASES, ids=lambda b: type(b).__name__)
-def test_the_character_proposal_is_properly_weighted(base, prefix):
-    context = b"".join(TOKENS[t] for t in prefix)
-    assert_properly_weighted(
-        CharacterProposal(Words(), next_byte, base=base),
-        step_for(prefix),
-        lambda t: spelled_weight(context, t),
-    )
 
 
 @pytest.mark.parametrize("first", [0.1, 0.5, 0.9995, 1 - 1e-9])

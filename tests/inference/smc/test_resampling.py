@@ -31,16 +31,6 @@ def test_no_random_number_revives_the_dead(monkeypatch, scheme, uniform):
     assert set(ancestors.tolist()) <= {1, 3}
 
 
-def test_systematic_copies_are_rounded_up_or_down():
-    generator = torch.Generator().manual_seed(3)
-    for n, count in [(50, 50), (7, 30), (40, 5)] * 5:
-        weights = torch.rand(n, dtype=torch.float64, generator=generator)
-        weights /= weights.sum()
-        copies = torch.bincount(systematic(weights, generator, count), minlength=n)
-        assert int(copies.sum()) == count
-        assert bool(((copies - count * weights).abs() < 1).all())
-
-
 def test_effective_sample_size():
     assert effective_sample_size(torch.zeros(8, dtype=torch.float64)) == pytest.approx(8)
     assert effective_sample_size(torch.tensor([-1e5, -math.inf, -math.inf])) == pytest.approx(1)

@@ -10,13 +10,10 @@ from smc_reference import (
     CASES,
     EOS,
     HMM,
-    LIMIT,
     Fsa,
     N,
     V,
-    against_enumeration,
     as_automaton,
-    enumerate_target,
     random_table,
 )
 
@@ -46,21 +43,6 @@ class Counted:
 
     def __getattr__(self, name):
         return getattr(self._lm, name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("hmm", [HMM, WRONG], ids=["poor", "wrong"])
-@pytest.mark.parametrize("case", CASES)
-def test_unbiased_with_the_pilot_counted(case, hmm):
-    """Every run is calibrated anew, for an automaton of its own, or by the pilot that is kept."""
-    lm, fsa = CASES[case]
-    target = enumerate_target(lm, fsa, N)
-    kept = as_automaton(fsa)
-    for make in (lambda: sampling.LookaheadProposal(sampling.Strength()), lambda: "pgcd"):
-        z = against_enumeration(
-            lambda seed, make=make: tt.smc(lm, [], kept, make(), hmm, 4, N, seed, ess_threshold=1.1), target
-        )
-        assert bool((z.abs() < LIMIT).all()), z
 
 
 def test_an_equal_request_has_no_pilot():
@@ -196,20 +178,6 @@ def test_alone_as_in_a_batch():
         for i, post in zip(order, together, strict=True):
             alone = tt.smc(lm, prompts[i], fa, hmm=HMM, particles=4, max_new_tokens=N, seed=i)
             assert post.to_dict() == alone.to_dict()
-
-
-def test_it_is_found_where_the_answer_is_known():
-    """With the model's own HMM strength 1 has no variance at all; an HMM that believes the opposite is not followed."""
-    generator = torch.Generator().manual_seed(0)
-    emission = torch.rand(4, 6, generator=generator, dtype=torch.float64).pow(3).softmax(1)
-    transition = (4 * torch.rand(4, 4, generator=generator, dtype=torch.float64)).softmax(1)
-    own = tt.HMM(torch.full((4,), 0.25, dtype=torch.float64), transition, emission)
-    lm = tt.CircuitLM(own)
-    word = [(0, list(range(6)), 0), (0, 1, 1), (1, 2, 2), (2, 3, 3), (3, list(range(6)), 3)]
-    fa = tt.Automaton.from_edges(word, 0, [3], 6)
-    post = tt.smc(lm, [], fa, hmm=own, particles=4, max_new_tokens=12)
-    assert post.strength >= 0.7
-    assert post.log_evidence == pytest.approx(tt.smc(lm, [], fa, "pgcd", own, 4, 12, 9).log_evidence, abs=0.5)
 
 
 def test_a_perfect_guide_is_kept():
