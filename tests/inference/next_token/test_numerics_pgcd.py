@@ -100,60 +100,6 @@ def test_the_evidence_of_a_constraint_of_probability_e_to_the_minus_4000():
     assert supported(case.fa, [post.best.token_ids]).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_token_that_no_state_emits(dtype):
-    """No nan for anybody; −inf for the token itself, and an error only for who would have to sample it."""
-    rng = np.random.default_rng(0)
-    emission = oracle.rows(rng, 4, 6)
-    emission[:, 3] = 0
-    emission /= emission.sum(1, keepdims=True)
-    model = oracle.OracleHMM(oracle.rows(rng, 4), oracle.rows(rng, 4, 4), emission)
-    hmm, n = model.build(dtype), 5
-    fa = tt.Automaton.from_edges([(0, [0, 1, 2, 3], 0), (0, 4, 1), (1, [0, 3, 5], 1)], 0, [1], 6)
-    accepted = supported(fa, list(itertools.product(range(6), repeat=n))).reshape((6,) * n)
-    joint = model.total(n) * accepted
-    query = tt.pgcd(hmm, fa, n).start(1)
-    for t, v in enumerate([0, 2, 4, 0, 5]):
-        prefix = tuple([0, 2, 4, 0][:t])
-        m = joint[prefix].reshape(6, -1).sum(1)
-        h = model.total(n)[prefix].reshape(6, -1).sum(1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            assert_nats(query.scores()[0], np.log(m / m.sum()))
-            ratio = np.where(m > 0, np.log(m / h), -np.inf)
-        assert_nats(query.lookahead()[0], ratio)
-        assert bool(query.mask()[0, 3]) == (t < 4 or accepted[(*prefix, 3)] > 0)
-        query.advance(torch.tensor([v]))
-    lm = tt.lm.TableLM({(): torch.full((6,), 1 / 6).log()})
-    with pytest.raises(tt.errors.EvidenceError, match="token 3"):
-        tt.smc(lm, [], fa, "pgcd", hmm, 4, max_new_tokens=n)
-
-
-def test_a_state_without_a_way_out():
-    """A trap takes no probability, and a row in it spoils no other row of the batch."""
-    hmm = tt.HMM.random(5, 8, seed=2)
-    edges = [
-        (0, [0, 1], 0),
-        (0, 2, 1),
-        (0, 3, 2),
-        (1, list(range(8)), 1),
-        (2, list(range(8)), 2),
-    ]  # 2 is the trap
-    with_trap, without = (
-        tt.Automaton.from_edges(e, 0, [1], 8) for e in (edges, [x for x in edges if 2 not in x[::2]])
-    )
-    a, b = tt.pgcd(hmm, with_trap, 12).start(2), tt.pgcd(hmm, without, 12).start(1)
-    for t, v in enumerate([0, 1, 0, 2, 7, 5]):
-        assert_nats(a.scores()[0], b.scores()[0]) if t < 1 else assert_nats(
-            a.lookahead()[0], b.lookahead()[0]
-        )
-        assert_nats(a.log_lookahead()[:1], b.log_lookahead())
-        if t:
-            assert a.lookahead()[1].isneginf().all()
-            assert a.log_lookahead()[1] == -math.inf
-        a.advance(torch.tensor([v, 3 if t == 0 else v]))
-        b.advance(torch.tensor([v]))
-
-
 def test_lengths_and_spellings_that_overlap_are_united():
     """Alternatives that share texts, texts of many tokenisations: p(C) is a sum over token sequences, each once."""
     pieces = [None, b"a", b"b", b"aa", b"ab", b"aab"]
@@ -187,37 +133,6 @@ def test_lengths_and_spellings_that_overlap_are_united():
             query.advance(torch.tensor([(1, 3, 0)[len(prefix)]]))
 
 
-def test_what_is_infeasible_is_an_error_and_not_uniform():
-    vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
-    fa = tt.constraints.regex("a{10}b").compile(vocab)
-    hmm = tt.HMM.random(3, 3)
-    for query in (tt.gcd(fa, 11), tt.pgcd(hmm, fa, 11)):
-        with pytest.raises(tt.errors.BudgetTooSmall):
-            query.start(1)
-    query = tt.pgcd(hmm, fa, 20).start(2, torch.tensor([12, 20]))
-    for v in [1] * 10 + [2, 0]:
-        assert query.mask().sum(1).tolist()[0] == 1  # not one token more than its budget allows
-        assert int(query.scores()[0].argmax()) == v
-        query.advance(torch.tensor([v, v]))
-
-
-def test_tokens_are_told_apart_by_their_ids_and_not_by_digits():
-    """Ids 1, 11, 12, 2, 112: as texts of digits each is inside or beside another."""
-    size = 120
-    for patterns in ([[1], [11]], [[1, 12], [11, 2]], [[1], [112]], [[11, 1], [1, 11]], [[12], [1], [2]]):
-        pieces = [None, *(chr(0x100 + i).encode() for i in range(1, size))]
-        vocab = tt.Vocabulary(pieces, eos_token_id=0)
-        texts = [b"".join(pieces[i] for i in p).decode() for p in patterns]
-        c = tt.constraints.keywords([[t] for t in texts], inflections=False, word_boundaries=False)
-        fa = c.compile(vocab)
-        used = sorted({i for p in patterns for i in p} | {1, 2, 11, 12, 112})
-        sequences = list(itertools.product(used, repeat=3))
-        contains = [
-            all(any(list(x[i : i + len(p)]) == p for i in range(3)) for p in patterns) for x in sequences
-        ]
-        assert supported(fa, [[*x, 0] for x in sequences]).tolist() == contains, patterns
-
-
 # ------------------------------------------------------------- beliefs that fall below the range and come back
 
 
@@ -228,13 +143,6 @@ def reweighed(dtype=torch.float32, gap=1e-34, odds=1e-30):
     return tt.HMM(
         torch.tensor([0.5, 0.5], dtype=dtype), transition.to(dtype), torch.tensor(emission, dtype=dtype)
     )
-
-
-def leaking(dtype=torch.float32):
-    """Dense, with probabilities of 1e-20: a belief of 1e-40 counts once the others have emitted 1e-20 three times."""
-    emission = torch.tensor([[0.5, 0.5, 1e-20], [0.5, 1e-20, 0.5], [0.2, 0.4, 0.4]], dtype=dtype)
-    transition = torch.tensor([[1, 1e-20, 1e-28], [1e-25, 1, 1e-20], [1e-20, 1e-33, 1]], dtype=dtype)
-    return tt.HMM(torch.tensor([1.0, 1e-22, 1e-30], dtype=dtype), transition, emission)
 
 
 def dfa(edges):
@@ -302,25 +210,3 @@ def test_the_range_of_real_within_a_column(dtype):
         )
         x = torch.tensor([[0] * count + [1] * (60 * count)])
         assert_nats(tt.log_marginal(hmm, x, semiring=semiring), [np.logaddexp(log_a, log_b)])
-
-
-@pytest.mark.parametrize("kind", [product, padded])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("make", [reweighed, leaking, lambda dtype: reweighed(dtype, 1e-20, 1e-40)])
-def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
-    """Below 1e-31 of the largest, then reweighed by 1e30: the true number, and not what is left of it."""
-    hmm, n, rng = make(dtype), 6, np.random.default_rng(0)
-    parameters = (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
-    alone = oracle.OracleHMM(*(p.double().numpy() for p in parameters), []).total(n)
-    paths = [[1, 1, 2, 2, 2, 2], [2, 2, 1, 1, 1, 2], [1, 2, 1, 2, 1, 2], *rng.integers(0, 3, (6, n)).tolist()]
-    for fa, path in itertools.product(AUTOMATA, paths):
-        product = alone * supported(fa, list(itertools.product(range(3), repeat=n))).reshape((3,) * n)
-        query = kind(hmm, fa, n).start(1)
-        for t, v in enumerate(path):
-            m, h = (x[tuple(path[:t])].reshape(3, -1).sum(1) for x in (product, alone))
-            if not m.sum():
-                break
-            assert_nats(query.lookahead()[0], oracle.log(m) - oracle.log(h))
-            assert_nats(query.scores()[0], oracle.log(m) - np.log(m.sum()))
-            assert_nats(query.log_lookahead(), [np.log(m.sum()) - np.log(h.sum())])
-            query.advance(torch.tensor([v]))

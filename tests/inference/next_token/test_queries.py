@@ -10,10 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
-from product_queries import product
 
 import tractile as tt
-from tractile.errors import BudgetTooSmall, CircuitError, TooManyStates, VocabularyMismatch
+from tractile.errors import BudgetTooSmall, CircuitError, TooManyStates
 from tractile.inference import Boolean, Log, Real
 from tractile.inference.next_token import finite_masks as masks
 
@@ -24,26 +23,6 @@ GCD, LCD = games.MASKS
 
 def feasible_budgets(model, horizon):
     return [n for n in range(horizon + 1) if model.total(n).sum() > 0]
-
-
-@pytest.mark.parametrize("kind", ["gcd", "lcd", "pgcd"])
-def test_a_token_that_no_edge_takes_ends_everything(kind):
-    """Token 1 of 3 labels no edge: never in the mask, and after it nothing is alive, whatever the state."""
-    fsa = oracle.OracleFSA(
-        [(s, v, d) for s in range(3) for v in (0, 2) for d in range(3) if (s + v + d) % 3], [0], [1], 3
-    )
-    hmm = oracle.random_hmm(np.random.default_rng(0), 2, 3)
-    queries = {
-        "gcd": lambda: tt.gcd(fsa.build(), 4),
-        "lcd": lambda: tt.lcd(fsa.build()),
-        "pgcd": lambda: product(hmm.build(), fsa.build(), 4),
-    }
-    for prefix in itertools.product(range(3), repeat=2):
-        query = queries[kind]().start(1)
-        for v in prefix:
-            assert not query.mask()[0, 1]
-            query.advance(torch.tensor([v]))
-        assert bool(query.mask().any()) == (1 not in prefix)
 
 
 def test_gcd_with_a_cache_of_one_mask(monkeypatch):
@@ -202,13 +181,6 @@ def test_an_automaton_without_edges():
 
 
 # ------------------------------------------------------------------------------------------------------------ errors
-
-
-def test_hmm_and_automaton_of_different_vocabularies_are_refused():
-    fsa, hmm = oracle.OracleFSA([(0, 0, 0)], [0], [0], 2).build(), tt.HMM.random(2, 3)
-    for make in (lambda: tt.pgcd(hmm, fsa, 2), lambda: hmm * fsa):
-        with pytest.raises(VocabularyMismatch):
-            make()
 
 
 def test_a_query_of_many_steps_keeps_one_copy_of_the_parameters():

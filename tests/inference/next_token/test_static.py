@@ -110,22 +110,6 @@ def test_a_step_stays_on_its_device(model, dtype):
             steps.moved(now, torch.empty(3, dtype=torch.long), moving)
 
 
-@pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
-def test_steps_are_those_of_the_other_query(model):
-    hmm, fa = model()
-    budgets = torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1])
-    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (product, padded)]
-    for a, b in zip(*(steps(query, TOKENS) for query in queries), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
-    for query in queries:
-        query.select(torch.tensor([2, 0]))
-    a, b = queries
-    torch.testing.assert_close(a.lookahead(), b.lookahead(), rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(a.log_lookahead(), b.log_lookahead(), rtol=1e-10, atol=1e-12)
-    assert torch.equal(a.mask(), b.mask())
-    assert a.remaining.tolist() == b.remaining.tolist()
-
-
 def test_an_automaton_that_is_not_deterministic_is_refused():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2)
     with pytest.raises(CircuitError, match="determin"):
