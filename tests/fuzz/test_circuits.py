@@ -203,14 +203,6 @@ def test_products_and_mixtures(both, data, seed):
     ask(case, *data.draw(oracle.evidence(case.sizes)), seed)
 
 
-@given(case=bases(), data=st.data(), seed=st.integers(0, 2**31))
-def test_single_precision(case, data, seed):
-    low = replace(case, circuit=case.circuit.to(dtype=torch.float32))
-    evidence, weights = data.draw(oracle.evidence(case.sizes))
-    mass = np.array([oracle.weigh(case.table, weights, row).sum() for row in range(len(weights[0]))])
-    assert_log_close(tt.log_marginal(low.circuit, evidence), log(mass), 1e-4)
-
-
 @st.composite
 def deterministic(draw):
     """Weights on the language of a deterministic automaton: a product of its unrolled circuit and independent variables."""

@@ -12,13 +12,9 @@ from oracle import assert_log_close, log
 
 import tractile as tt
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Log, MaxProduct, Real
+from tractile.inference import Log, Real
 
 FEW = settings(max_examples=25, deadline=None)
-
-
-def evidence_for(model, n):
-    return oracle.evidence(dict.fromkeys(range(n), model.vocab_size))
 
 
 @given(st.data())
@@ -123,53 +119,7 @@ def test_joint_entropy(data):
 # -------------------------------------------------------------------------------------------------------- sampling
 
 
-@pytest.mark.parametrize("unrolled", [False, True])
-def test_samples_under_every_kind_of_evidence(unrolled):
-    """χ² with two rows of evidence: observed, marginalised, a set, soft; error probability 4 × 1e-4."""
-    rng = np.random.default_rng(11)
-    model = oracle.OracleProduct([oracle.random_hmm(rng, 3, 3), oracle.random_fsa(rng, 3, 3, True, 0.9)])
-    n, soft = 4, np.array([0.2, 0.0, 3.0])
-    evidence = {0: torch.tensor([-1, 1]), 1: torch.tensor(soft), 2: {0, 2}}
-    weights = [
-        np.array([[1, 1, 1], [0, 1, 0]]),
-        np.stack([soft] * 2),
-        np.array([[1, 0, 1]] * 2),
-        np.ones((2, 3)),
-    ]
-    circuit, length = (model.build().unroll(n), {}) if unrolled else (model.build(), {"n": n})
-    x = tt.sample(circuit, 3000, evidence, generator=torch.Generator().manual_seed(1), **length)
-    assert x.shape == (3000, 2, n)
-    for row in range(2):
-        table = oracle.weigh(model.total(n), weights, row)
-        assert table.sum() > 0
-        assert oracle.chi_square(x[:, row], table) > 1e-4
-
-
 # ------------------------------------------------------------------------------------------------------- gradients
-
-
-@given(st.data())
-@settings(max_examples=10, deadline=None)
-def test_gradients_match_finite_differences(data):
-    model, n = data.draw(oracle.chains(shapes=[(2, 3), (3, 2)], kinds=("hmm", "hmm*fsa")))
-    evidence, weights = data.draw(evidence_for(model, n))
-    assume((oracle.sums(model.total(n), weights) > 0).all())
-    chain = model.build()
-    parameters = [p.clone().requires_grad_(True) for p in chain.parameters()]
-
-    def f(values):
-        values = list(values)
-        return tt.log_marginal(free.map(lambda _: values.pop(0)), evidence, n=n).sum()
-
-    free = tt.circuits.Chain(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
-    gradients = torch.autograd.grad(f(parameters), parameters)
-    rng = np.random.default_rng(0)
-    for i, (p, g) in enumerate(zip(parameters, gradients, strict=True)):
-        # along a direction that keeps zeros zero: θ ↦ θ (1 + h ε)
-        step = p.detach() * torch.tensor(rng.normal(size=p.shape)) * 1e-5
-        up, down = ([*parameters[:i], p + s, *parameters[i + 1 :]] for s in (step, -step))
-        slope = ((f(up) - f(down)) / 2).item()
-        assert math.isclose(slope, (g * step).sum().item(), rel_tol=1e-5, abs_tol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------------- errors
@@ -272,21 +222,3 @@ def test_soft_evidence_beyond_the_range_of_the_model(weight):
         atol=1e-6,
         rtol=0,
     )
-
-
-def test_no_rows_and_no_variables():
-    hmm, fa = tt.HMM.random(2, 3), tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], 3)
-    none = torch.zeros(0, 3, dtype=torch.long)
-    assert tt.log_marginal(hmm, none, lengths=torch.zeros(0, dtype=torch.long)).shape == (0,)
-    for chain in (hmm, fa, hmm * fa):
-        empty = float(tt.partition(chain, n=0, semiring=MaxProduct()))
-        values, score = tt.mpe(chain, n=0)
-        assert (values.shape, float(score)) == ((1, 0), pytest.approx(empty))
-        assert tt.sample(chain, 4, n=0).shape == (4, 0)
-        values, scores = tt.inference.k_best(chain, 3, n=0)
-        assert (values.shape, scores.tolist()) == ((1, 0), [pytest.approx(empty)])
-        assert tt.inference.marginals(chain, n=0) == {}
-    nothing = tt.Automaton.from_edges([(0, 0, 1)], 0, [1], 3)  # accepts no empty sequence
-    for query in (tt.mpe, tt.sample, lambda m, n: tt.inference.k_best(m, 1, n=n)):
-        with pytest.raises(tt.errors.EvidenceError, match="probability zero"):
-            query(nothing, n=0)

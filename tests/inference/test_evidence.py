@@ -78,13 +78,6 @@ def test_an_impossible_row_is_named(query):
         ask(certain, torch.tensor([[0, 0], [1, 1]]))
 
 
-def test_no_rows_and_no_layers():
-    nobody = torch.zeros(0, 3, dtype=torch.long)
-    assert tt.conditional(HMM, nobody, (1, 2)).shape == (0, 2, 2)
-    assert tt.smooth(HMM, nobody).shape == (0, 3, 2)
-    assert repr(tt.Circuit()) == "Circuit(0 layers, variables [])"
-
-
 def test_the_expectation_of_one_variable_beside_a_continuous_one():
     circuit = tt.Circuit()
     parts = (

@@ -1,4 +1,5 @@
-"""A finite answer is right: hidden states that differ by any factor, in every query, against a recursion in log space."""
+"""Hidden states that differ by any factor, beside what tests/fuzz/test_ranges.py draws: the middle of a text, best
+explanations, products, learning and densities, against a recursion in log space."""
 
 import math
 
@@ -8,12 +9,10 @@ import torch
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile.distill.evaluate import predictions
 from tractile.distill.sharding import ShardedHMM
 from tractile.errors import EvidenceError
-from tractile.inference import NextToken, Real
+from tractile.inference import Real
 from tractile.inference.queries.baum_welch import hmm_counts
-from tractile.inference.queries.counts import counts_by_derivatives
 from tractile.layers import Gaussian
 
 DTYPES = [torch.float32, torch.float64]
@@ -71,11 +70,6 @@ SHORT_CASES = [
     for d in DTYPES
 ]
 SHORT = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES)
-LONG = [
-    pytest.param(m, 2000, dtype, marks=pytest.mark.long)
-    for m, dtype in [*((m, torch.float32) for m in MODELS), ("persistent", torch.float64)]
-]
-CASES = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES + LONG)
 
 
 def logs(hmm):
@@ -114,68 +108,6 @@ def next_token(hmm, x):
     return row - add(row, 0)
 
 
-def learned(hmm):
-    return hmm.map(lambda p: p.clone().requires_grad_())
-
-
-@CASES
-def test_probabilities(name, n, dtype):
-    hmm = MODELS[name](dtype)
-    x = words(hmm, n)
-    expected = [log_p(hmm, row) for row in x.tolist()]
-    assert min(expected) < -25
-    for found in (tt.log_marginal(hmm, x), predictions(hmm, x)[0].double().sum(1)):
-        assert_log_close(found, expected, TOLERANCE[dtype])
-    assert_log_close(
-        tt.log_marginal(hmm, x, lengths=torch.tensor([n, n - 1])),
-        [expected[0], log_p(hmm, x[1, :-1].tolist())],
-        TOLERANCE[dtype],
-    )
-    if n < 2000:
-        assert_log_close(tt.log_marginal(learned(hmm), x).detach(), expected, TOLERANCE[dtype])
-        assert_log_close(tt.log_marginal(hmm.unroll(n), x), expected, TOLERANCE[dtype])
-        assert_log_close(tt.log_marginal(hmm, x.tolist()[0]), expected[:1], TOLERANCE[dtype])
-
-
-@CASES
-def test_the_next_token(name, n, dtype):
-    hmm = MODELS[name](dtype)
-    x = words(hmm, n)
-    expected = [next_token(hmm, row) for row in x.tolist()]
-    lm = tt.CircuitLM(hmm)
-    lm.start(x.tolist())
-    assert_log_close(lm.log_probs(), expected, TOLERANCE[dtype])
-    open_ = torch.cat([x, torch.full((2, 1), -1)], 1)
-    assert_log_close(tt.conditional(hmm, open_, n), expected, TOLERANCE[dtype])
-    if n < 2000:
-        assert_log_close(tt.inference.marginals(hmm, open_)[n], expected, TOLERANCE[dtype])
-        drawn = tt.sample(
-            hmm, 400, [*x[0].tolist(), None], n=n + 1, generator=torch.Generator().manual_seed(0)
-        )[:, -1]
-        share = torch.bincount(drawn, minlength=hmm.vocab_size) / 400
-        assert np.abs(share.numpy() - np.exp(expected[0])).max() < 0.1
-
-
-@SHORT
-def test_queries_of_the_next_token(name, n, dtype):
-    hmm = MODELS[name](dtype)
-    x = words(hmm, n)
-    free = tt.Automaton.from_edges([(0, list(range(hmm.vocab_size)), 0)], 0, [0], hmm.vocab_size)
-    expected = [next_token(hmm, row) for row in x.tolist()]
-    for query in (
-        NextToken(hmm, n + 2, Real()),
-        NextToken(hmm * free, n + 2, Real()),
-        tt.pgcd(hmm, free, n + 2),
-    ):
-        query.start(2)
-        query.resume(x)
-        assert_log_close(query.scores(), expected, TOLERANCE[dtype])
-        assert_log_close(query.ended(), [log_p(hmm, row) for row in x.tolist()], TOLERANCE[dtype])
-        if query.has_lookahead:
-            ahead = query.lookahead()
-            assert_log_close(ahead[ahead.isfinite()], np.zeros(int(ahead.isfinite().sum())), 1e-5)
-
-
 @SHORT
 def test_values_of_a_position_in_the_middle(name, n, dtype):
     hmm = MODELS[name](dtype)
@@ -189,35 +121,6 @@ def test_values_of_a_position_in_the_middle(name, n, dtype):
     worth = {t: torch.arange(hmm.vocab_size).double()}
     found = tt.inference.expectation(hmm, worth, open_)
     assert found.item() == pytest.approx(np.exp(row - add(row, 0)) @ np.arange(hmm.vocab_size), rel=1e-3)
-
-
-@SHORT
-def test_expected_counts(name, n, dtype):
-    """By the forward-backward pass and by derivatives, against α and β; and a step of EM."""
-    hmm = MODELS[name](dtype)
-    x = words(hmm, n)
-    states, emission, transition = [
-        np.zeros(p.shape) for p in (hmm.initial_probs, hmm.emission_probs, hmm.transition.dense())
-    ]
-    _, a, b = logs(hmm)
-    rows = []
-    for text in x.tolist():
-        alpha, beta, total = alphas(hmm, text), betas(hmm, text), log_p(hmm, text)
-        posterior = np.exp(alpha[:n] + beta[:n] - total)
-        rows.append(posterior)
-        states += posterior[0]
-        for t, v in enumerate(text):
-            emission[:, v] += posterior[t]
-            if t + 1 < n:
-                transition += np.exp((alpha[t] + b[:, v])[:, None] + a + beta[t + 1] - total)
-    for counts in (tt.inference.expected_counts(hmm, x), counts_by_derivatives(hmm, x)):
-        for weight, expected in (
-            (hmm.initial_probs, states), (hmm.emission_probs, emission), (hmm.transition.weight, transition)
-        ):  # fmt: skip
-            np.testing.assert_allclose(counts.of(weight), expected, rtol=2e-3, atol=2e-4 * n)
-    np.testing.assert_allclose(tt.smooth(hmm, x).exp(), rows, rtol=2e-3, atol=2e-4)
-    better, _ = tt.inference.em_step(hmm, x)
-    assert float(tt.log_marginal(better, x).sum()) >= float(tt.log_marginal(hmm, x).sum()) - 1e-3
 
 
 @SHORT

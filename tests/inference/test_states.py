@@ -16,16 +16,6 @@ from tractile.errors import CircuitError, EvidenceError
 from tractile.layers import Gaussian, Identity
 
 FEW = settings(max_examples=25, deadline=None)
-# Of dynamax, for the rolls below.
-FILTERED = [
-    0.25, 0.4310344828, 0.5929416922, 0.7176809797, 0.8031895583, 0.8572165748,
-    0.8896138863, 0.9084352446, 0.9191689185, 0.9252256713, 0.9286229115, 0.7281581786,
-]  # fmt: skip
-SMOOTHED = [
-    0.5760077378, 0.7519712151, 0.8495342907, 0.9031501213, 0.931752454, 0.9454418382,
-    0.9490525053, 0.9438595164, 0.9280290337, 0.8959707241, 0.8363636039, 0.7281581786,
-]  # fmt: skip
-LOG_P = -21.8342408322
 
 
 class Paths:
@@ -203,17 +193,3 @@ def test_figures_are_those_of_hmmlearn():
         assert math.isclose(
             theirs.score(row[:, None]), float(tt.log_marginal(ours, x[i].tolist())), rel_tol=1e-10
         )
-
-
-def test_figures_are_those_of_dynamax():
-    """A casino's rolls; the figures are those of dynamax 1.0.3."""
-    casino = tt.HMM(
-        torch.tensor([0.5, 0.5]).double(),
-        torch.tensor([[0.95, 0.05], [0.1, 0.9]], dtype=torch.float64),
-        torch.tensor([[1 / 6] * 6, [0.1] * 5 + [0.5]], dtype=torch.float64),
-    )
-    x = torch.tensor([[5, 3, 3, 1, 1, 0, 0, 0, 1, 4, 3, 5]])
-    np.testing.assert_allclose(tt.filter(casino, x)[0, :, 0].exp(), FILTERED, atol=1e-9)
-    np.testing.assert_allclose(tt.smooth(casino, x)[0, :, 0].exp(), SMOOTHED, atol=1e-9)
-    assert math.isclose(float(tt.log_marginal(casino, x)), LOG_P, rel_tol=1e-10)
-    assert tt.viterbi(casino, x)[0].tolist() == [[0] * 12]
