@@ -1,13 +1,12 @@
 """Language models: cached and padded rows against a plain full forward pass; circuits and tables against enumeration."""
 
 import inspect
-import itertools
 import math
 
 import networks
 import pytest
 import torch
-from smc_reference import Fsa, as_automaton, hmm_next, random_table, sequence_log_prob, z_scores
+from smc_reference import random_table
 from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
@@ -53,46 +52,6 @@ def plain(model, tokens, temperature=1.0):
     return torch.log_softmax(logits / temperature, dim=-1)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize(
-    "prompts", [[[5, 6, 7]], [[3], [4, 5, 6, 7, 8, 9], [10, 11]]], ids=["one", "unequal"]
-)
-@pytest.mark.parametrize("share", [True, False], ids=["shared", "padded"])
-@pytest.mark.parametrize("name", MODELS)
-def test_equal_to_a_full_forward_pass_through_advance_and_select(name, share, prompts, temperature):
-    model = MODELS[name]()
-    lm = tt.TransformersLM(model, None, temperature, eos_token_id=EOS, share_prompts=share)
-    lm.start(prompts)
-    assert (lm._shared is not None) == (share and name != "sliding window" and SHARES)
-    rows = [list(prompt) for prompt in prompts]
-    generator = torch.Generator().manual_seed(0)
-
-    def check():
-        expected = torch.stack([plain(model, row, temperature) for row in rows])
-        torch.testing.assert_close(lm.log_probs(), expected, rtol=1e-4, atol=1e-4)
-
-    check()
-    for indices in (None, [0, 0, len(prompts) - 1], None, [2, 1, 1, 0, 0], [3, 0], None):
-        if indices is not None:
-            lm.select(torch.tensor(indices))
-            rows = [list(rows[i]) for i in indices]
-            check()
-        tokens = torch.randint(3, V, (len(rows),), generator=generator)
-        lm.advance(tokens)
-        rows = [[*row, int(token)] for row, token in zip(rows, tokens, strict=True)]
-        check()
-    for wait in ([0], [1, 0], [0, 1], [], range(len(rows)), [1]):
-        tokens = torch.randint(3, V, (len(rows),), generator=generator)
-        tokens[list(wait)] = -1
-        lm.advance(tokens)
-        rows = [row if token < 0 else [*row, token] for row, token in zip(rows, tokens.tolist(), strict=True)]
-        check()
-        if len(wait) == 2:
-            lm.select(torch.tensor([1, 0, 0]))
-            rows = [rows[1], rows[0], list(rows[0])]
-            check()
-
-
 def test_a_cache_whose_rows_cannot_wait_is_an_error():
     lm = tt.TransformersLM(llama(), None, share_prompts=False)
     lm.start([[3], [4]])
@@ -109,6 +68,7 @@ def test_rows_that_share_prompts_are_those_that_do_not():
     generator, forks = torch.Generator().manual_seed(0), []
     for lm in lms:
         lm.start(prompts)
+    assert [lm._shared is not None for lm in lms] == [SHARES, False]
     for step in range(40):
         if step % 3 == 0:
             count = int(torch.randint(1, 9, (), generator=generator))
@@ -276,16 +236,6 @@ def test_a_real_model_with_its_tokenizer(name, request):
     assert lm.decode([]) == ""
 
 
-@pytest.mark.parametrize("transition", ["dense", "monarch"])
-def test_circuit_lm_is_the_hmm(transition):
-    hmm = tt.HMM.random(4, 3, transition=transition, seed=2, dtype=torch.float64)
-    lm = tt.CircuitLM(hmm)
-    for n in (1, 2, 4):
-        for x in itertools.product(range(3), repeat=n):
-            expected = math.prod(hmm_next(hmm, x[:t])[x[t]] for t in range(n))
-            assert sequence_log_prob(lm, x) == pytest.approx(math.log(expected), abs=1e-10)
-
-
 def test_circuit_lm_refuses_an_impossible_token():
     eye = torch.eye(2, dtype=torch.float64)
     lm = tt.CircuitLM(tt.HMM(eye[0], eye, eye))
@@ -323,30 +273,6 @@ def test_text_by_a_vocabulary_and_without_one():
     table = {(): [math.log(0.25)] * 4}
     assert tt.lm.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"
     assert tt.lm.TableLM(table, 2).decode([0, 1, 3, 2]) == "0 1 3"
-
-
-@pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
-def test_sampling_a_transformers_model_against_enumeration(proposal):
-    """Two 5s, the second the last, within 5 tokens: Z and p_lm of the likeliest, each at error probability 1e-5."""
-    fsa = Fsa(
-        [(0, [3, 4], 0), (0, 5, 1), (1, [3, 4], 1), (1, 5, 2), (2, EOS, 3), (3, EOS, 3)], 0, [3], V, EOS
-    )
-    lm = tt.TransformersLM(llama(), None, 3.0, eos_token_id=EOS)
-    texts = [(*a, 5, *b, 5, EOS) for n in range(3) for m in range(3 - n) for a in words(n) for b in words(m)]
-    target = {x: math.exp(sequence_log_prob(lm, x, prompt=(1, 7))) for x in texts}
-    top = max(target, key=target.get)
-    hmm = tt.HMM.random(4, V, seed=0)
-    post = tt.inference.smc.importance_sampling(
-        lm, [1, 7], as_automaton(fsa), proposal, hmm, 3000, max_new_tokens=5, seed=2
-    )
-    assert set(post.token_ids) <= set(target)
-    hit = torch.tensor([x == top for x in post.token_ids])
-    values = torch.stack([post.log_weights.exp(), post.log_weights.exp() * hit], dim=1)
-    assert bool((z_scores(values, [sum(target.values()), target[top]]).abs() < 4.42).all())
-
-
-def words(length):
-    return itertools.product((3, 4), repeat=length)
 
 
 def test_the_tokenizer_of_another_model_is_refused():

@@ -131,29 +131,6 @@ def test_with_a_potential_moves_and_a_proposal_that_learns():
         assert (z.abs() < LIMIT).all(), (name, z)
 
 
-def test_markov_chains_have_the_target():
-    factors = tempered("ended")
-    truth = enumerated(factors, "ended")
-    total = sum(truth.values())
-    target, means = target_of(factors), []
-    for seed in range(RUNS):
-        chains = tt.inference.smc.mcmc(
-            target,
-            [],
-            COMPILED["ended"],
-            "gcd",
-            samples=10,
-            max_new_tokens=N,
-            chains=5,
-            burn_in=10,
-            seed=seed,
-        )
-        drawn = [padded(draw.token_ids, N, EOS) for draw in chains.samples]
-        means.append([sum(f(x) for x in drawn) / len(drawn) for f in FUNCTIONS[1:]])
-    exact = [sum(w * f(x) for x, w in truth.items()) / total for f in FUNCTIONS[1:]]
-    assert (z_scores(means, exact).abs() < LIMIT).all()
-
-
 def test_operators_multiply_the_factors():
     a, b, c = (table_lm("ended", seed) for seed in (3, 11, 12))
     for x in itertools.product(range(EOS), repeat=2):
