@@ -12,7 +12,7 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, ShapeError
-from tractile.layers import Categorical, Dense, Gaussian, Identity, Indicator, Monarch
+from tractile.layers import Dense, Gaussian, Identity, Indicator, Monarch
 
 F64 = torch.float64
 SIZES = (2, 3, 2)
@@ -43,14 +43,6 @@ def check(circuit, expected):
 
 def weights(layers):
     return [layer.table().numpy() for layer in layers]
-
-
-def test_random_is_reproducible():
-    a, b, c = (builders.RandomParameters(seed, F64).rows(3, 4) for seed in (1, 1, 2))
-    assert torch.equal(a, b)
-    assert not torch.equal(a, c)
-    assert a.dtype == F64
-    np.testing.assert_allclose(a.sum(-1), 1)
 
 
 def test_factorised(random):
@@ -213,11 +205,3 @@ def test_regions(join, region):
     expected = np.einsum("ij,jabc->iabc", todo.pop(0), expected)[0]
     assert not todo
     check(circuit, expected)
-
-
-def test_tied_parameters_are_one():
-    w = torch.rand(2, 2, dtype=F64)
-    shared = Categorical(torch.rand(2, 3, dtype=F64))
-    circuit = builders.hmm(torch.rand(2, dtype=F64), [Dense(w), Dense(w)], [shared] * 3)
-    assert sum(p is w for p in circuit.parameters()) == 1
-    assert len(circuit.map(lambda t: t * 2).parameters()) == len(circuit.parameters()) == 4
