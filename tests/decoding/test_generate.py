@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 import sys
-from typing import Annotated, Literal, TypedDict, get_args
+from typing import Annotated, Literal, TypedDict
 
 import pytest
 import torch
@@ -198,27 +198,6 @@ def test_validators_are_part_of_the_condition(embedded):
         tt.generate(*embedded, PROMPT, Annotated[int, AfterValidator(refused)], max_new_tokens=8)
 
 
-def test_probabilities_are_those_of_the_model(embedded):
-    """Two values of one token each: their weights are p_lm(text, end | prompt), normalised."""
-    model, tokenizer = embedded
-    lm = tt.TransformersLM(model, tokenizer)
-    choice = Literal[" cat", " dog"]
-    _, post = tt.generate(
-        lm, None, "He saw a", choice, particles=4000, max_new_tokens=8, posterior=True, seed=1
-    )
-    exact = dict.fromkeys(get_args(choice), 0.0)
-    for tokens in {p.token_ids for p in post.particles}:
-        lm.start(["He saw a"])
-        total = 0.0
-        for token in tokens:
-            total += float(lm.log_probs()[0, token])
-            lm.advance(torch.tensor([token]))
-        exact[lm.decode(list(tokens[:-1]))] += float(torch.tensor(total, dtype=torch.float64).exp())
-    p = exact[" dog"] / sum(exact.values())
-    found = post.group_by(lambda particle: particle.text).get(" dog", 0.0)
-    assert abs(found - p) < 5 * (p * (1 - p) / post.ess) ** 0.5  # fails by chance once in 10⁶
-
-
 def test_prompts_in_one_batch_are_as_alone(embedded):
     prompts = ["Tom has a pet.", "Sue saw a"]
     together = tt.generate(*embedded, prompts, Pet, max_new_tokens=[40, 36], samples=2, seed=5)
@@ -293,12 +272,6 @@ def test_outputs_that_do_not_fit_the_prompts(embedded):
         tt.generate(*embedded, [PROMPT] * 2, [SHEEP, 3])
     with pytest.raises(tt.errors.EvidenceError, match="max_new_tokens has 1 entries for 2 prompts"):
         tt.generate(*embedded, [PROMPT] * 2, [SHEEP, PIGS], max_new_tokens=[9])
-
-
-@pytest.mark.parametrize("method", ["gcd", "lcd", "awrs", tt.inference.smc.GCDProposal()])
-def test_methods(embedded, method):
-    value = tt.generate(*embedded, PROMPT, Literal["yes", "no"], method=method, max_new_tokens=12)
-    assert value in ("yes", "no")
 
 
 def test_a_validator_that_refuses_every_text_is_named_with_its_reason(embedded):

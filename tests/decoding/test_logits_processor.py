@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Literal
 
 import pytest
 import torch
@@ -76,15 +75,6 @@ def test_every_output_satisfies_the_constraint_within_the_budget(model, settings
         assert satisfied(tokens), tokens
 
 
-def test_generating_past_the_budget_gives_end_of_sequence(model):
-    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=4)
-    for settings in ({"do_sample": True, "num_return_sequences": 10}, {"num_beams": 2, "do_sample": False}):
-        processor.reset()
-        for tokens in generate(model, processor, max_new_tokens=20, **settings):
-            assert satisfied(tokens)
-            assert tokens.index(EOS) < 4
-
-
 def test_out_of_budget_without_an_end_only_end_of_sequence_is_offered(model):
     """An automaton that also accepts a text without its end: the budget may be used up before the end."""
     open_ended = as_automaton(Fsa(EDGES, 0, [2, 3], V, EOS))
@@ -92,20 +82,6 @@ def test_out_of_budget_without_an_end_only_end_of_sequence_is_offered(model):
     outputs = generate(model, processor, max_new_tokens=20, do_sample=True, num_return_sequences=20)
     assert all(map(satisfied, outputs))
     assert {tokens.index(EOS) for tokens in outputs} >= {3, 4}
-
-
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-def test_a_lost_row_is_offered_end_of_sequence_alone(hmm):
-    """Beam search fills up with beams of score −∞; they must not disturb the others, nor produce nan."""
-    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, max_new_tokens=7)
-    logits = torch.randn(2, V, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    processor(torch.tensor([[1], [1]]), logits)
-    only_end = [v == EOS for v in range(V)]
-    for rows, lost in [([[1, 9], [1, 3]], 0), ([[1, 3, 4], [1, 9, 3]], 1), ([[1, 3, 4, 5], [1, 9, 3, 9]], 1)]:
-        scores = processor(torch.tensor(rows), logits)
-        assert scores[lost].isfinite().tolist() == only_end
-        expected = truth(rows[1 - lost][1:], 7, logits[1 - lost], hmm)
-        torch.testing.assert_close(scores[1 - lost], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_processor_can_be_used_again(model):
@@ -221,18 +197,6 @@ def test_assisted_generation_is_greedy_generation(model, assistant, budget, hmm)
             assert tokens == expected
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("helped", ["assistant", "lookup"])
-def test_assisted_sampling_satisfies_the_constraint(model, assistant, helped):
-    settings = {"assistant_model": assistant} if helped == "assistant" else {"prompt_lookup_num_tokens": 3}
-    prompt = torch.tensor([[1, 3, 4, 3, 5, 4, 3, 4, 5]])
-    for budget in (3, 4, 9):
-        for _ in range(10):
-            processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), HMM, budget)
-            (tokens,) = generate(model, processor, prompt, do_sample=True, max_new_tokens=budget, **settings)
-            assert satisfied(tokens)
-
-
 PREFIXED = torch.tensor([[PAD, PAD, 1, 7, 3, 5], [1, 8, 9, 10, 4, 9], [PAD, PAD, PAD, 1, 5, 5]])
 LENGTHS, BUDGETS = (
     [2, 0, 2],
@@ -262,54 +226,8 @@ def test_rows_with_prefixes_and_budgets_of_their_own(hmm):
     assert rows[2][0] == EOS
 
 
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"do_sample": False},
-        {"do_sample": True, "num_return_sequences": 15},
-        {"num_beams": 3, "do_sample": False, "num_return_sequences": 2},
-        {"num_beams": 3, "do_sample": True},
-    ],
-    ids=["greedy", "sampling", "beams", "sampled beams"],
-)
-def test_generate_goes_on_from_prefixes_within_unequal_budgets(model, settings, hmm):
-    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, BUDGETS, prefix=LENGTHS)
-    outputs = generate(model, processor, PREFIXED, max_new_tokens=max(BUDGETS), **settings)
-    returned = settings.get("num_return_sequences", 1)
-    for i, tokens in enumerate(outputs):
-        row = i // returned
-        if "num_beams" in settings and row == 2 and i % returned:
-            continue  # one sequence only is possible: no second beam
-        assert satisfied([*PREFIXED[row, 6 - LENGTHS[row] :].tolist(), *tokens]), tokens
-        assert tokens.index(EOS) < BUDGETS[row]
-
-
 # A run of 6s and 7s, an 8, then the end; other tokens and lengths than those of FSA.
 OTHER = Fsa([(0, [6, 7], 0), (0, 8, 1), (1, EOS, 2), (2, EOS, 2)], 0, [2], V, EOS)
-
-
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"do_sample": True},
-        {"do_sample": True, "num_return_sequences": 4},
-        {"num_beams": 3, "do_sample": False, "num_return_sequences": 2},
-    ],
-    ids=["sampling", "copies", "beams"],
-)
-def test_generate_with_a_constraint_for_each_prompt(model, settings, hmm):
-    first = as_automaton(FSA)
-    given = [first, as_automaton(OTHER), first]
-    processor = tt.ConstraintLogitsProcessor(given, hmm, max_new_tokens=[9, 5, 4])
-    outputs = generate(model, processor, max_new_tokens=9, **settings)
-    returned = settings.get("num_return_sequences", 1)
-    assert len(outputs) == 3 * returned
-    for i, tokens in enumerate(outputs):
-        text = tokens[: tokens.index(EOS) + 1]
-        assert (OTHER if i // returned == 1 else FSA).accepts(text), (i, tokens)
-        assert len(text) <= (9, 5, 4)[i // returned]
 
 
 @pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
@@ -348,23 +266,6 @@ def test_constraints_for_each_prompt_must_fit_together():
         tt.ConstraintLogitsProcessor([])
     with pytest.raises(tt.errors.VocabularyMismatch, match=rf"fa\[1\] has {V + 1} tokens, .*fa\[0\] {V};"):
         tt.ConstraintLogitsProcessor([first, as_automaton(Fsa(EDGES, 0, [3], V + 1, EOS))])
-
-
-def test_output_types_are_constraints():
-    network, tokenizer = tt.embedded.load_lm()
-    kinds = [tt.constraints.output_type(Literal[" cat", " dog"]), tt.constraints.output_type(list[int])]
-    prompts = torch.tensor([tokenizer(text).input_ids[:4] for text in ("Tom has a", "I can count")])
-    processor = tt.ConstraintLogitsProcessor(kinds, max_new_tokens=12, tokenizer=tokenizer)
-    settings = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": tokenizer.eos_token_id}
-    found = network.generate(prompts, logits_processor=[processor], **settings)[:, prompts.shape[1] :]
-    for kind, tokens in zip(kinds, found, strict=True):
-        text = tokenizer.decode(tokens, skip_special_tokens=True)
-        assert kind.accepts(text) or kind.accepts(" " + text)
-    lm = tt.TransformersLM(network, tokenizer)
-    post = tt.smc(lm, "Tom has a", kinds[0], "gcd", particles=2, max_new_tokens=8)
-    assert kinds[0].parse(post.best.text) in (" cat", " dog")
-    with pytest.raises(tt.errors.EvidenceError, match="has not been compiled"):
-        tt.ConstraintLogitsProcessor(kinds[0])
 
 
 def test_a_budget_for_every_row_must_fit():

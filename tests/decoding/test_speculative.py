@@ -13,7 +13,7 @@ import tractile as tt
 from tractile.constraints import Vocabulary, regex
 from tractile.decoding import Speculation
 from tractile.decoding.speculative import acceptance, residual
-from tractile.embedded import load_hmm, load_lm
+from tractile.embedded import load_lm
 from tractile.errors import EvidenceError
 from tractile.lm import CircuitLM, TableLM, TransformersLM
 
@@ -155,14 +155,6 @@ def test_what_it_cost_is_counted():
     assert found.calls <= 1 + BUDGET
 
 
-def test_one_seed_is_one_result():
-    arguments = (models()[0], [], constraints()[0], hmm(2))
-    first, second = (
-        tt.decoding.speculative(*arguments, particles=5, max_new_tokens=4, seed=3) for _ in range(2)
-    )
-    assert first.posterior.token_ids == second.posterior.token_ids
-
-
 def test_what_cannot_be_drafted_for_is_refused():
     lm, fa = models()[0], constraints()[0]
     for proposal in ("lm", "lcd", "awrs"):
@@ -201,28 +193,3 @@ def test_a_transformer_reads_drafts_in_one_pass_and_forgets_those_rejected(share
     lm.advance(torch.tensor([5] * rows))
     plain.advance(torch.tensor([5] * rows))
     torch.testing.assert_close(lm.log_probs(), plain.log_probs(), atol=2e-4, rtol=2e-4)
-
-
-@pytest.mark.parametrize("kind", ["gcd", "pgcd"])
-def test_speculation_on_the_embedded_model(kind):
-    """Weights are those of the sequences; the estimate of Z agrees with importance sampling within 5 standard errors."""
-    model, tokenizer = load_lm()
-    lm = TransformersLM(model, tokenizer)
-    fa = regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)?\.").compile(tokenizer)
-    arguments = (lm, "The name of the girl was", fa)
-    found = tt.decoding.speculative(*arguments, load_hmm(), kind, particles=100, max_new_tokens=12)
-    plain = tt.inference.smc.importance_sampling(
-        *arguments, kind, load_hmm(), particles=100, max_new_tokens=12, seed=1
-    )
-    assert all(fa.accepts([*p.token_ids]) for p in found.posterior.particles)
-    assert found.passes < found.tokens
-    means = [
-        (float(w.mean()), float(w.std()) / 10)
-        for w in (found.posterior.log_weights.exp(), plain.log_weights.exp())
-    ]
-    assert abs(means[0][0] - means[1][0]) < 5 * math.hypot(means[0][1], means[1][1])
-    if kind == "gcd":
-        again = {p.token_ids: p.log_weight for p in plain.particles}
-        both = [(p.log_weight, again[p.token_ids]) for p in found.posterior.particles if p.token_ids in again]
-        assert both
-        assert all(abs(a - b) < 1e-3 for a, b in both)
