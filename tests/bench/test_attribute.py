@@ -97,37 +97,10 @@ def test_an_hmm_without_weights_is_told_apart_in_the_cache():
 
 # ---------------------------------------------------------------- the target
 
-PROPOSALS = {
-    "lm": tt.inference.smc.LMProposal,
-    "lcd": tt.inference.smc.LCDProposal,
-    "gcd": tt.inference.smc.GCDProposal,
-    "lookahead": tt.inference.smc.LookaheadProposal,
-    "lookahead ½": lambda: tt.inference.smc.LookaheadProposal(0.5),
-    "mixture": tt.inference.smc.MixtureProposal,
-}
-
-
-def posteriors(case, proposal, seed=0, guided=True):
-    one = attribute(case)
-    return tt.smc(
-        one.on(model(case)), prompts=[[]] * RUNS, fa=COMPILED[case], proposal=proposal(),
-        hmm=one.guide(HMM) if guided else HMM, particles=12, max_new_tokens=N, seed=seed,
-    )  # fmt: skip
-
 
 def z_of(posts, truth):
     moments = [sum(p * f(x) for x, p in truth.items()) for f in FUNCTIONS]
     return z_scores(torch.stack([estimates(post) for post in posts]), moments)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("guided", [True, False], ids=["guide with the attribute", "without"])
-@pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize("case", CASES)
-def test_every_proposal_samples_the_target(case, proposal, guided):
-    """z-scores of 40 runs; |z| > 4.42 has probability 1e-5."""
-    z = z_of(posteriors(case, PROPOSALS[proposal], guided=guided), enumerated(case))
-    assert (z.abs() < LIMIT).all(), z
 
 
 def test_two_attributes_and_one_asked_at_the_end():

@@ -76,17 +76,6 @@ def test_a_text_is_read_taken_back_and_ended():
     assert a in allowed(grammar)
 
 
-def test_stop_tokens_end_a_text_and_stand_nowhere_else_in_it():
-    a, dot = letter("a"), letter(".")
-    grammar = backend().grammar(Asked("REGEX", r"a[.b]?a"), {EOS, dot}, lambda: 9)
-    assert grammar.accept_tokens("r", [a])
-    assert dot not in allowed(grammar)
-    assert grammar.accept_tokens("r", [a])
-    assert allowed(grammar) == {dot, EOS}
-    assert grammar.accept_tokens("r", [dot])
-    assert grammar.is_terminated()
-
-
 def test_what_reasoning_has_spent_is_not_left_for_the_text():
     left = iter([20, 3])  # asked when the grammar is compiled, and as the text begins
     grammar = backend().grammar(Asked("REGEX", "(a|b)*c"), None, lambda: next(left))

@@ -16,7 +16,7 @@ from typing import (
 )
 
 import pydantic
-from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Tag
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
@@ -110,14 +110,6 @@ Pets = Annotated[Cat | Dog, Field(discriminator="kind")]
 
 class Owner(BaseModel):
     pets: list[Pets] = Field(min_length=2, max_length=3)
-
-
-class Shelter(BaseModel):
-    pet: Annotated[Pets | Annotated[Fish, Tag("fish")], Field()] = Cat(lives=9)
-
-
-def tag_of(value):
-    return "cat" if "lives" in (value if isinstance(value, dict) else vars(value)) else "dog"
 
 
 class Tree(BaseModel):

@@ -1,7 +1,5 @@
 """One model, many callers: threads, tasks, streams that are dropped, calls that fail; the model is as it was."""
 
-import asyncio
-import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -127,24 +125,6 @@ def test_threads_get_what_one_caller_gets(untouched):
     assert hammer(calls, 8) == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("each", [200])
-def test_memory_stays_as_it_is(untouched, each):
-    """Eight threads of 200 calls, and 200 streams that are dropped, beside each other."""
-    calls = [partial(list(CALLS.values())[i % len(CALLS)], i % 3) for i in range(8 * each)]
-    calls += [partial(dropped, seed) for seed in range(each)]
-
-    def memory():
-        gc.collect()
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
-
-    hammer(calls[: 2 * each], 8)
-    before = memory()
-    hammer(calls, 8)
-    assert memory() < before + 64e6
-
-
 def test_one_model_is_shared_by_streams_and_other_calls():
     """Also one ``TransformersLM``: each call has rows of its own."""
     streams = [
@@ -178,17 +158,6 @@ def test_a_call_inside_a_call():
 
     post = tt.smc(LM, "My name is", NAME, particles=2, max_new_tokens=10, potential=probable)
     assert all(map(NAME.accepts, post.texts))
-
-
-def test_tasks_get_what_one_caller_gets(untouched):
-    async def stream(seed):
-        parts = tt.decoding.stream_async(LM, None, "My name is", NAME, max_new_tokens=10, seed=seed)
-        return "".join([part.new async for part in parts])
-
-    async def all_of_them():
-        return await asyncio.gather(*map(stream, range(4)))
-
-    assert asyncio.run(all_of_them()) == [streamed(seed) for seed in range(4)]
 
 
 @pytest.mark.parametrize("failing", [False, True])
