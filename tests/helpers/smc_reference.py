@@ -33,15 +33,6 @@ class Fsa(oracle.OracleFSA):
         return oracle.alive(self, states)
 
 
-def hmm_next(hmm, tokens):
-    """p_hmm(next token | tokens) as a list; all zero if the tokens are impossible."""
-    hidden = hmm.initial_probs.double()
-    for token in tokens:
-        hidden = (hidden * hmm.emission_probs.double()[:, token]) @ hmm.transition.dense().double()
-    total = float(hidden.sum())
-    return [0.0] * hmm.vocab_size if total == 0 else (hidden @ hmm.emission_probs.double() / total).tolist()
-
-
 def sequence_log_prob(lm, tokens, prompt=()):
     """log p_lm(tokens | prompt), token by token."""
     lm.start([list(prompt)])

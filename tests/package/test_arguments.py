@@ -26,9 +26,6 @@ ONE = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept
 ANY = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
 NO_NUMBERS = [2.0, 1.5, "3", True, torch.tensor(2.0), None, [2]]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64]
-NO_TOKENS = [[0.5, 1], [1.0, 0.0], [True, False], torch.tensor([0.5, 1.0]), ["a", "b"], None, 0, [[0], [1]]]
-
-
 # ------------------------------------------------------------------------------------------------ whole numbers
 
 

@@ -38,6 +38,7 @@ LAYERS = [
     Dense(weights(3, 2)), Dense(weights(2, 4).float()), Identity(3),
     Incidence(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2]), (2, 3)),
     MONARCH, Kron(Dense(weights(2, 3)), Identity(2)), Kron(Dense(weights(2, 3)), Kron(Identity(2), MONARCH)),
+    Monarch([weights(2, 3, 2, 2), weights(2, 3, 2, 3), weights(2, 3, 2, 2)]), Monarch([weights(2, 3, 3)], (1,)),
     DenseTensor(weights(2, 3, 4), 2),
     Categorical(weights(3, 4)), Categorical(weights(2, 3, 4).float()), Bernoulli(torch.tensor([0.2, 0.9])), Indicator(3),
     TokenSets(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1, 0]), 2),

@@ -76,22 +76,6 @@ def test_the_sweep_is_the_generic_backward_sweep(seed, blocks, semiring):
         assert torch.equal(sweep.alive[int(after)], expected.sum(0) > 0)
 
 
-def test_the_messages_of_a_product_of_hmms_are_those_of_the_generic_sweep():
-    rng = np.random.default_rng(0)
-    fa = ten_tokens(rng)
-    two = monarch(rng, (2, 3), 10) * tt.HMM(
-        probabilities(rng, 4), probabilities(rng, 4, 4), probabilities(rng, 4, 10)
-    )
-    sweep, betas = swept(two, fa, 6), generic(two * fa, 5)
-    for r in range(6):
-        expected = torch.einsum(
-            "ab,cd,bds->acs",
-            *(x.dense() for x in (two.right.a, two.right.b)),
-            Real().log(betas[r])[..., 0].exp(),
-        )
-        torch.testing.assert_close(Real().log(sweep.message(r)).exp(), expected, rtol=1e-10, atol=1e-300)
-
-
 def test_what_does_not_fit_is_computed_again_to_the_bit():
     rng = np.random.default_rng(0)
     fa, hmm = ten_tokens(rng), monarch(rng, (4, 4), 10)
@@ -122,23 +106,6 @@ def test_budgets_that_go_down_cost_at_most_a_second_sweep(monkeypatch):
     assert n < len(count) <= 2 * n
 
 
-def test_pgcd_in_little_memory_gives_the_same_scores():
-    rng = np.random.default_rng(3)
-    fa, hmm = ten_tokens(rng), monarch(rng, (3, 2, 2), 10)
-    memory = 5 * size_of(swept(hmm, fa, 2).message(1))
-    budgets = torch.tensor([HORIZON, HORIZON - 5, HORIZON, HORIZON - 1])
-    queries = [tt.pgcd(hmm, fa, HORIZON, memory=m).start(4, budgets) for m in (None, memory)]
-    assert queries[1].nbytes < queries[0].nbytes
-    g = torch.Generator().manual_seed(0)
-    for _ in range(HORIZON):
-        a, b = (q.log_weights() for q in queries)
-        assert torch.equal(a, b)
-        tokens = torch.multinomial(a.softmax(1).nan_to_num(1.0), 1, generator=g).squeeze(1)
-        for q in queries:
-            q.advance(tokens)
-            q.select(torch.tensor([0, 1, 3, 3]))
-
-
 def test_a_budget_of_memory_that_cannot_be_met_is_refused():
     rng = np.random.default_rng(0)
     fa, hmm = ten_tokens(rng), monarch(rng, (4, 4), 10)
@@ -149,25 +116,6 @@ def test_a_budget_of_memory_that_cannot_be_met_is_refused():
     with pytest.raises(MemoryTooSmall):
         tt.pgcd(hmm, fa, HORIZON, memory=caught.value.needed - 1)
     assert torch.equal(query.log_weights(), tt.pgcd(hmm, fa, HORIZON).start(1).log_weights())
-
-
-@pytest.mark.parametrize("dims", [(6,), (2, 3), (3, 2, 2), (2, 2, 2, 3)])
-def test_monarch_transitions_of_any_factorisation_are_their_matrix(dims):
-    """Forward, backward and in the product: as the HMM with the transition written out."""
-    rng = np.random.default_rng(len(dims))
-    hmm, fa = monarch(rng, dims, 10), ten_tokens(rng)
-    dense = tt.HMM(hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
-    x = torch.tensor(rng.integers(0, 10, (5, 7)))
-    torch.testing.assert_close(tt.log_marginal(hmm, x), tt.log_marginal(dense, x), rtol=1e-10, atol=0)
-    for query in (lambda m: tt.partition(m * fa, n=7), lambda m: tt.log_marginal(m * fa, x)):
-        torch.testing.assert_close(query(hmm), query(dense), rtol=1e-10, atol=0)
-    queries = [tt.pgcd(m, fa, 8).start(3) for m in (hmm, dense)]
-    for _ in range(6):
-        a, b = (q.lookahead() for q in queries)
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
-        tokens = a.argmax(1)
-        for q in queries:
-            q.advance(tokens)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
