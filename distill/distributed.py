@@ -54,16 +54,6 @@ class Ranks:
         if self.joined:
             dist.broadcast(tensor, source)
 
-    def send_to_first(self, tensor: Tensor, source: int) -> Iterator[Tensor]:
-        """Send a tensor, of one shape on all ranks, from one rank to rank 0, which alone is given it."""
-        if self.rank == source and source:
-            dist.send(tensor.contiguous(), 0)
-        elif self.rank == 0:
-            if source:
-                tensor = torch.empty_like(tensor).contiguous()
-                dist.recv(tensor, source)
-            yield tensor
-
     def first(self, make: Callable[[], T]) -> T:
         """Call ``make`` on rank 0 and return its result, a JSON value, on all ranks; if it raises a typed error, all do."""
         if not self.joined:

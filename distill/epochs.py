@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,9 @@ class Recipe:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings as JSON."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value
-            for name, value in named.items()
+            for name, value in asdict(self).items()
         }
 
 

@@ -72,9 +72,7 @@ class ShardedHMM:
     def factors(self, dtype: torch.dtype) -> list[Factor]:
         """Return the factors of the transition, in the given dtype."""
         return [
-            SplitFactor(w.to(dtype), axis, self.team)
-            if axis == 0 and self.team.size > 1
-            else Factor(w.to(dtype), axis)
+            SplitFactor(w.to(dtype), axis, self.team) if axis == 0 else Factor(w.to(dtype), axis)
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 

@@ -125,6 +125,8 @@ def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
         distill.evaluate(tt.HMM.random(3, 6), corpus)
     with pytest.raises(VocabularyMismatch):
         distill.train(corpus, 3, initial=tt.HMM.random(3, 6))
+    with pytest.raises(ShapeError, match="has 4 states, monarch, not 4, dense"):
+        distill.train(corpus, 4, initial=tt.HMM.random(4, 5, "monarch"))
 
 
 def test_kmeans_finds_separate_clouds() -> None:

@@ -105,7 +105,7 @@ def test_states_that_cannot_be_dealt_out_evenly(corpus: Path, tmp_path: Path) ->
     ):
         with pytest.raises(ShapeError, match=r"3 blocks of hidden states .*cannot be dealt out to 2 ranks"):
             begin()
-    with pytest.raises(ShapeError, match="has 3 states, dense, not 4, dense; grow"):
+    with pytest.raises(ShapeError, match="has 3 states, dense, not 4, dense; say so, or grow"):
         distill.train_sharded(corpus, 4, tmp_path / "out", initial=tmp_path)
 
 
@@ -187,6 +187,7 @@ def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
     assert re.search(said, capfd.readouterr().err)
     assert not (out / "config.json").exists()
     assert finish(*together(job, corpus, out, size=3)) == [0, 0, 0]
+    assert not list(out.glob(".*"))  # nor does what the lost rank was writing stay
     job(corpus, tmp_path / "one")
     assert_close(tmp_path / "one", out)
 
