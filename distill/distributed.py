@@ -19,8 +19,8 @@ from torch import Tensor
 
 from .. import errors
 from ..errors import FormatError, RankLost, ShapeError, TractileError
-from .heartbeat import Heartbeat, here, store_of_job
-from .run_folder import differences
+from .heartbeat import Heartbeat, store_of_job
+from .run_folder import differences, here
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=12)

@@ -13,8 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ..argument_checks import not_negative, whole, whole_numbers
 from ..errors import ShapeError
 from ..fingerprints import check_same
@@ -202,40 +200,3 @@ def _draw(
                 advance(manifest.sequences_in(shard), "sampling")
             else:
                 draw_shard(lm, path, manifest, shard, pace)
-
-
-def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
-    """Sample prompts from a corpus: the prompt of a random sequence and its first 1 to ``max_tokens`` tokens.
-
-    Prefixes that contain the end token are skipped. Raises :class:`ShapeError` for prompts that are text, for ``max_tokens``
-    below one, and where every sequence is empty.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.distill import Corpus, sample_prefixes
-    >>> corpus = Corpus.of(torch.tensor([[0, 1, 1, 3], [2, 2, 0, 3]]), vocab_size=4, eos_token_id=3)
-    >>> sample_prefixes(corpus, count=4, max_tokens=3)
-    [[0], [2], [2], [2, 2]]
-    """
-    count = whole(count, "sample_prefixes: count", 0, ShapeError)
-    max_tokens = whole(max_tokens, "sample_prefixes: max_tokens", None, ShapeError)
-    generator = torch.Generator().manual_seed(seed)
-    found: list[list[int]] = []
-    prompts, everything = corpus.prompt, corpus.tokens
-    if max_tokens < 1 or bool((everything[:, :1] == corpus.manifest.eos_token_id).all()):
-        raise ShapeError(
-            f"sample_prefixes: no prefix of 1 to {max_tokens} tokens is without an end token; give max_tokens of at least 1 "
-            "and a corpus of sequences that do not begin with the end"
-        )
-    while len(found) < count:
-        row = int(torch.randint(len(corpus), (), generator=generator))
-        cut = int(torch.randint(1, max_tokens + 1, (), generator=generator))
-        head, tokens = corpus.manifest.prompts[int(prompts[row])], everything[row, :cut].tolist()
-        if isinstance(head, str):
-            raise ShapeError(
-                "sample_prefixes: the corpus was drawn from prompts of text; draw it from token ids"
-            )
-        if corpus.manifest.eos_token_id not in tokens:
-            found.append([*head, *tokens])
-    return found
