@@ -104,6 +104,10 @@ class Ranks:
         return found
 
 
+ALONE = Ranks()
+"""A process that shares nothing."""
+
+
 def own_device(device: torch.device | str) -> torch.device:
     """Return the device of this rank, and make it the current one: for "cuda" the GPU of its number on this machine.
 
@@ -133,7 +137,7 @@ def ranks(device: torch.device | None = None) -> Iterator[Ranks]:
         return
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield Ranks()
+        yield ALONE
         return
     on_gpu = device is not None and own_device(device).type == "cuda"
     with Heartbeat(rank, size) as heart:

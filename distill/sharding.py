@@ -23,7 +23,7 @@ from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
 from ..inference.queries.baum_welch import Factor, HMMCounts, weights_of
 from ..layers import Dense, Monarch, Operator
-from .distributed import Ranks
+from .distributed import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ShardedHMM:
         Raises :class:`CircuitError` for a transition that is neither dense nor Monarch.
         """
         weights, axes = weights_of(hmm.transition)
-        return cls(hmm.initial_probs, tuple(weights), axes, hmm.emission_probs, Ranks())
+        return cls(hmm.initial_probs, tuple(weights), axes, hmm.emission_probs, ALONE)
 
     def whole(self) -> HMM:
         """Return the HMM of a single rank."""

@@ -28,7 +28,7 @@ from . import checkpoint
 from .card import model_card
 from .checkpoint import Record
 from .corpus import Corpus
-from .distributed import Ranks, own_device, ranks
+from .distributed import ALONE, Ranks, own_device, ranks
 from .epochs import Recipe, Texts, run_epochs
 from .evaluate import check
 from .progress import read_log
@@ -208,7 +208,7 @@ def _train(
             _log.info("%s: the run goes on after step %d", out, record.step)
 
         def begun() -> tuple[ShardedHMM, str | None]:
-            states = team if recipe.shard else Ranks()
+            states = team if recipe.shard else ALONE
             if out is not None and record.step:
                 part, vocabulary = checkpoint.load(out, record, states), record.vocabulary
             else:
@@ -263,7 +263,7 @@ def _from_rank_0(
         initial, *weights, emission = (
             torch.empty(shape, dtype=dtype, device=device) for shape in found["shapes"]
         )
-        made.append(ShardedHMM(initial, tuple(weights), axes and tuple(axes), emission, Ranks()))
+        made.append(ShardedHMM(initial, tuple(weights), axes and tuple(axes), emission, ALONE))
     for weight in made[0].parameters:
         team.broadcast(weight)
     return made[0], found["vocabulary"]
