@@ -55,8 +55,8 @@ def read_part_of_hmm(
     file = folder / "model.safetensors"
     try:
         config = json.loads((folder / "config.json").read_text())
-        axes, fingerprint = config.get("axes"), config[VOCABULARY]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+        axes, fingerprint = config.get("axes"), config.get(VOCABULARY)
+    except (OSError, ValueError, AttributeError) as error:
         raise FormatError(f"{folder} is not a saved HMM: {error!r}") from error
     stored = read_part([file], axes, team)
     part = stored.map(torch.Tensor.float)
