@@ -22,6 +22,7 @@ class Masks {
     i32 best = FAR;
     if (auto known = written_.find(configuration); known != written_.end() && !known->second.empty()) best = i32(known->second.size());
     std::vector<Item> reading = c.reading;
+    for (size_t i = 0; exactly && spelled && i < reading.size(); ++i) best = std::min(best, observed_.bound(reading[i], 0, std::min(most, best - 1)));
     for (Item item : reading) {
       if (!exactly && best <= most) break;
       best = std::min(best, observed_.fewest(item, std::min(most, best - 1), spelled, exactly));

@@ -53,6 +53,17 @@ class Observed {
   // The bytes of some text of a frame and of the `below` bytes under it, where no observers of bytes are open or may come.
   i64 bytes_of(i32 node, u64 reg, i64 below) { return std::min(ENDLESS - 1, ends_.of_frame(node, reg) + below); }
 
+  // The tokens of a short text from an item to the end, where those beyond `first` matter; FAR if none of at most `most` is known.
+  i32 bound(Item item, i32 first, i32 most) {
+    i32 found = FAR;
+    if (looks(item)) return found;
+    first = std::max(first, crossing_.least(item.stack));
+    const i32 last = std::min(most, crossing_.least(item.stack) + MOST_ABOVE);
+    for (i32 more = 0; found > first && more <= MOST_MORE; ++more)
+      for (i32 wanted = first; found > wanted && wanted <= last; ++wanted) found = std::min(found, short_.tokens(item.stack, more, wanted));
+    return found;
+  }
+
   // The fewest tokens from an item to the end, if they are at most `most`, otherwise more; `exactly`: not a bound that is enough. Of
   // items that must differ it may be an upper bound.
   i32 fewest(Item item, i32 most, bool spelled, bool exactly) {
@@ -64,10 +75,7 @@ class Observed {
     if (!exactly && enough <= most) return i32(enough);  // as many bytes, each of which is a token
     const i32 lower = spelled ? crossing_.least(item.stack) : 0;
     if (lower > most) return FAR;
-    i32 bound = FAR;  // that of a text
-    const i32 first = exactly ? lower : most, last = std::min(most, lower + MOST_ABOVE);
-    for (i32 more = 0; spelled && !open && bound > first && more <= MOST_MORE && !looks(item); ++more)
-      for (i32 wanted = first; bound > wanted && wanted <= last; ++wanted) bound = std::min(bound, short_.tokens(item.stack, more, wanted));
+    const i32 first = exactly ? lower : most, bound = spelled ? this->bound(item, first, most) : FAR;
     if (bound <= first) return bound;
     auto by_frames = [&](Crossing& crossing) {
       return crossing.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled);
