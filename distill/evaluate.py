@@ -19,7 +19,6 @@ from ..inference.queries.marginal import prepare
 from ..inference.queries.states import smooth
 from ..inference.semirings.base import Semiring
 from ..inference.semirings.scaled_real import Real
-from ..inference.threads import one_thread
 from .corpus import Corpus
 from .distributed import Ranks, ranks
 from .em import log_likelihood
@@ -90,7 +89,7 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     n, vocab_size = corpus.manifest.max_new_tokens, corpus.manifest.vocab_size
     # Sums at each position: texts, nats of the HMM and of the language model, times that both hold one token most probable.
     sums, seen = torch.zeros(4, n, dtype=torch.float64), torch.zeros(vocab_size, dtype=torch.float64)
-    with one_thread(hmm), ranks(hmm.device) as team:
+    with ranks(hmm.device) as team:
         mine = torch.arange(team.rank, len(corpus), team.size)
         for rows in mine.split(batch_size) if len(mine) else []:
             part = corpus.select(rows)

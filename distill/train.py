@@ -22,7 +22,6 @@ import torch
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
-from ..inference.threads import one_thread
 from ..storage import write_atomically
 from . import checkpoint
 from .card import model_card
@@ -222,8 +221,6 @@ def _train(
             return part.map(lambda weight: weight.detach().to(device).contiguous()), vocabulary
 
         part, vocabulary = begun() if recipe.shard else _from_rank_0(begun, team, device)
-        if part.team.size == 1:
-            stack.enter_context(one_thread(part.whole()))
         record = Record(
             settings, record.step, record.files, record.axes, data.vocabulary_fingerprint or vocabulary
         )

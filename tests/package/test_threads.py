@@ -1,6 +1,5 @@
 """Small models use one thread of torch: parallel operations of microseconds wait for threads that have no core."""
 
-import sys
 import threading
 from contextlib import contextmanager
 
@@ -122,26 +121,6 @@ def test_chains_moves_and_corpora_of_small_models_use_one_thread(network, tmp_pa
         tt.inference.smc.resample_move(lm, [1], FA, particles=2, max_new_tokens=4)
         tt.distill.sample(lm, tmp_path / "corpus", 4, 3, [[1]])
     assert seen == {1}
-
-
-@pytest.mark.parametrize(("small", "used"), [(threads.SMALL, 1), (10, 2)])
-def test_small_hmms_are_trained_and_evaluated_with_one_thread(monkeypatch, small, used):
-    monkeypatch.setattr(threads, "SMALL", small)
-    seen = []
-    for module, name in (
-        (tt.distill.epochs, "em_step"),
-        (sys.modules["tractile.distill.evaluate"], "predictions"),
-    ):
-        real = getattr(module, name)
-
-        def watched(*given, real=real):
-            seen.append(torch.get_num_threads())
-            return real(*given)
-
-        monkeypatch.setattr(module, name, watched)
-    corpus = tt.distill.Corpus.of(torch.tensor([[1, 2, 0], [3, 3, 0]]), 4, 0)
-    tt.distill.evaluate(tt.distill.train(corpus, 3, epochs=1, held_out=0), corpus)
-    assert seen == [used, used]
 
 
 def test_the_number_is_restored_after_an_error_and_never_raised(network):
