@@ -108,30 +108,29 @@ def distill_sample(
     else:
         network, tokenizer = language_model(model, device)
         lm = TransformersLM(network, tokenizer, temperature)
-    if text is not None:
-        lines = text.read_text(encoding="utf-8-sig").splitlines()
-        with told_when_stopped(out, lambda: shards_drawn(out)):
+    asked = [""] if prompts is None else read_prompts(prompts)
+    settings: dict[str, Any] = {
+        "seed": seed,
+        "shard_size": shard_size,
+        "batch_size": batch_size,
+        "model": name if temperature == 1 else f"{name} at temperature {temperature}",
+        "tokenizer": tokenizer,
+    }
+    with told_when_stopped(out, lambda: shards_drawn(out)):
+        if num_sequences is None:
+            assert text is not None
+            lines = text.read_text(encoding="utf-8-sig").splitlines()
             corpus = distill.from_text(
                 lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name
             )
-    else:
-        assert num_sequences is not None
-        asked = [""] if prompts is None else read_prompts(prompts)
-        settings: dict[str, Any] = {
-            "seed": seed,
-            "shard_size": shard_size,
-            "batch_size": batch_size,
-            "model": name if temperature == 1 else f"{name} at temperature {temperature}",
-            "tokenizer": tokenizer,
-        }
-        with told_when_stopped(out, lambda: shards_drawn(out)):
-            if part is not None:
-                missing = distill.sample_share(
-                    lm, out, num_sequences, max_new_tokens, asked, share=part[0], of=part[1], **settings
-                )
-                console.print(f"share {share} is drawn; {missing} shards of others are missing in {out}")
-                return
+        elif part is None:
             corpus = distill.sample(lm, out, num_sequences, max_new_tokens, asked, **settings)
+        else:
+            missing = distill.sample_share(
+                lm, out, num_sequences, max_new_tokens, asked, share=part[0], of=part[1], **settings
+            )
+            console.print(f"share {share} is drawn; {missing} shards of others are missing in {out}")
+            return
     print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
 
 

@@ -6,7 +6,7 @@ from .existing_text import from_text
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
 from .latent import initialise
-from .sampling import sample, sample_prefixes, sample_share
+from .sampling import sample, sample_share
 from .start import random_start
 from .train import train, train_sharded
 from .vllm import VLLM
@@ -21,7 +21,6 @@ __all__ = [
     "guidance",
     "initialise",
     "kronecker",
-    "sample_prefixes",
     "random_start",
     "sample",
     "sample_share",

@@ -11,16 +11,6 @@ from typing import Any
 from .manifest import Manifest
 from .tensor_file import tensor_shapes
 
-SETTINGS = (
-    "epochs",
-    "step_size",
-    "batch_size",
-    "pseudocount",
-    "token_dropout",
-    "seed",
-    "sequences",
-    "tokens",
-)
 TEXT = """---
 library_name: tractile
 tags: [hidden-markov-model, probabilistic-circuit, controlled-generation]
@@ -46,7 +36,7 @@ tt.smc(lm, prompt, automaton, proposal="pgcd", hmm=hmm)
 | | |
 | --- | --- |
 | source | {source} |
-| tokenizer | {tokenizer} |
+| fingerprint of the vocabulary | {vocabulary} |
 | sequences | {sequences:,}, of up to {max_new_tokens} tokens: {tokens:,} tokens |
 | prompts | {prompts} |
 | seed | {corpus_seed} |
@@ -69,11 +59,7 @@ Where it is wrong the sampler stays exact and needs more particles.
 
 
 def model_card(
-    folder: Path,
-    manifest: Manifest,
-    settings: Mapping[str, Any],
-    log: Sequence[Mapping[str, Any]],
-    floor: float,
+    folder: Path, manifest: Manifest, settings: Mapping[str, Any], log: Sequence[Mapping[str, Any]]
 ) -> str:
     """Write the model card (``README.md``) of the HMM in a folder from the corpus's manifest, the run's settings and its log."""
     tested = [line for line in log if "held_out" in line]
@@ -92,23 +78,22 @@ def model_card(
         pace = f"{len(log):,} steps took {log[-1]['seconds']:,.0f} seconds, at {speed:,.0f} tokens a second (median)."
     shapes = tensor_shapes(folder / "model.safetensors")
     weights = {name: shape for name, shape in shapes.items() if name not in ("class_of", "share")}
-    transition, dims = "dense", shapes["transition.0"][:-1]
+    transition = "dense"
     if settings["transition"] != "dense":
-        transition = f"Monarch ({' × '.join(map(str, dims))})"
-    return TEXT.format(
-        source=manifest.model or "a text corpus",
-        tokenizer=f"hash `{manifest.tokenizer}`" if manifest.tokenizer else "not recorded",
-        hidden=shapes["initial"][0],
-        transition=transition,
-        vocab_size=manifest.vocab_size,
-        eos_token_id=manifest.eos_token_id,
-        parameters=sum(map(prod, weights.values())),
-        max_new_tokens=manifest.max_new_tokens,
-        prompts=f"{len(manifest.prompts):,}" if manifest.prompts else "none: existing text",
-        corpus_seed=manifest.seed,
-        floor=floor,
-        pace=pace,
-        messages=settings["messages"] or "the HMM's own precision",
-        measured=measured,
-        **{name: settings[name] for name in SETTINGS},
-    )
+        transition = f"Monarch ({' × '.join(map(str, shapes['transition.0'][:-1]))})"
+    vocabulary, prompts = manifest.vocabulary_fingerprint, len(manifest.prompts)
+    told = {
+        "source": manifest.model or "a text corpus",
+        "vocabulary": f"`{vocabulary[:16]}…`" if vocabulary else "not known",
+        "transition": transition,
+        "vocab_size": manifest.vocab_size,
+        "eos_token_id": manifest.eos_token_id,
+        "parameters": sum(map(prod, weights.values())),
+        "max_new_tokens": manifest.max_new_tokens,
+        "prompts": "none: existing text" if manifest.text else f"{prompts:,}",
+        "corpus_seed": manifest.seed,
+        "pace": pace,
+        "messages": settings["messages"] or "the HMM's own precision",
+        "measured": measured,
+    }
+    return TEXT.format_map({**settings, **told})

@@ -73,11 +73,12 @@ def read_record(path: Path) -> Record | None:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write the record of a folder, and remove the checkpoints that it does not name. Raises :class:`StorageError`."""
+    """Write the record of a folder, and remove all other checkpoints, also unfinished files. Raises :class:`StorageError`."""
     run = json.loads(json.dumps(asdict(record)))
     content = {"format": FORMAT, "sha256": _sha256(run), "run": run}
     write_atomically(path / RECORD, (json.dumps(content, indent=1) + "\n").encode())
-    for file in set(path.glob("checkpoint-*.safetensors")) - set(files_of(path, record)):
+    others = {*path.glob("checkpoint-*.safetensors"), *path.glob(".checkpoint-*.part")}
+    for file in others - {*files_of(path, record)}:
         file.unlink(missing_ok=True)
 
 

@@ -15,8 +15,6 @@ than memory. Each holds a checksum and the digest of its manifest, so damaged or
 from __future__ import annotations
 
 import hashlib
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,15 +23,13 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
-from ..storage import write_atomically
 from ..token_bytes import tokenizer_fingerprint
 from .manifest import Manifest, read_manifest
+from .tensor_file import digest, read_tensors, write_tensors
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,6 @@ class Corpus:
     shards: Sequence[Mapping[str, Tensor]]
     rows: Int[Tensor, " sequences"]
     manifest: Manifest
-    checksums: Sequence[int] = ()  # checksums of the shards, if already computed
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -63,8 +58,8 @@ class Corpus:
     @cached_property
     def digest(self) -> str:
         """A hash of the content: the manifest, the shards and the selected rows."""
-        sums = self.checksums or [checksum(shard) for shard in self.shards]
-        out = hashlib.sha256(f"{self.manifest.digest} {list(sums)} ".encode())
+        sums = [digest(shard) for shard in self.shards]
+        out = hashlib.sha256(f"{self.manifest.digest} {sums} ".encode())
         out.update(self.rows.numpy().tobytes())
         return out.hexdigest()[:16]
 
@@ -156,25 +151,15 @@ class Corpus:
                 f"{path} is not a complete corpus: {len(missing)} of {manifest.num_shards} shards are missing, "
                 f"{shard_file(path, missing[0]).name} first; run the same sampling again"
             )
-        read = [_read_shard(path, i, manifest) for i in range(manifest.num_shards)]
-        shards, sums = [shard for shard, _ in read], [checksum for _, checksum in read]
-        return cls(shards, torch.arange(manifest.num_sequences), manifest, sums)
+        shards = [_read_shard(path, i, manifest) for i in range(manifest.num_shards)]
+        return cls(shards, torch.arange(manifest.num_sequences), manifest)
 
     def check_tokenizer(self, tokenizer: Any) -> None:
         """Raise :class:`VocabularyMismatch` if the corpus was made with another tokenizer, or another end token."""
         manifest = self.manifest
         cure = f"give the model that the corpus was drawn from{manifest.model and f', {manifest.model}'}"
-        if manifest.vocabulary_fingerprint:
-            found = tokenizer_fingerprint(tokenizer, manifest.eos_token_id, manifest.vocab_size)
-            if found is not None:
-                check_same("the corpus", manifest.vocabulary_fingerprint, "this tokenizer", found, cure)
-                return
-        if self.manifest.tokenizer and tokenizer_hash(tokenizer) != self.manifest.tokenizer:
-            model = self.manifest.model or "another model"
-            raise VocabularyMismatch(
-                f"the corpus was made with the tokenizer of {model} (hash {self.manifest.tokenizer}), not with this one "
-                f"(hash {tokenizer_hash(tokenizer)}); give the model that the corpus was drawn from"
-            )
+        found = tokenizer_fingerprint(tokenizer, manifest.eos_token_id, manifest.vocab_size)
+        check_same("the corpus", self.vocabulary_fingerprint, "this tokenizer", found, cure)
 
     def _gather(self, key: str, rows: Tensor) -> Tensor:
         if len(self.shards) == 1:
@@ -188,12 +173,6 @@ class Corpus:
         return out
 
 
-def tokenizer_hash(tokenizer: Any) -> str:
-    """Hash a tokenizer's tokens and their ids."""
-    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
-    return hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:16]
-
-
 def shard_file(path: Path, index: int) -> Path:
     """Return the path of a shard."""
     return path / f"shard-{index:05d}.safetensors"
@@ -205,38 +184,22 @@ def missing_shards(path: Path, manifest: Manifest) -> list[int]:
     return [i for i in range(manifest.num_shards) if shard_file(path, i).name not in names]
 
 
-def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
+def write_shard(path: Path, index: int, manifest: Manifest, tensors: Mapping[str, Tensor]) -> None:
     """Write a shard atomically. Raises :class:`StorageError`."""
-    label = f"{manifest.digest} {checksum(tensors)}"  # one entry, since several have no fixed order
-    write_atomically(shard_file(path, index), save(tensors, {"corpus": label}))
+    write_tensors(shard_file(path, index), tensors, {"corpus": manifest.digest})
 
 
-def _read_shard(path: Path, index: int, manifest: Manifest) -> tuple[dict[str, Tensor], int]:
-    """Read a shard and its checksum."""
+def _read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
     file = shard_file(path, index)
     cure = f"delete {file.name} and run the same sampling again: only this shard is drawn anew"
     try:
-        with safe_open(file, "pt") as content:
-            label = (content.metadata() or {}).get("corpus", "")
-            tensors = {key: content.get_tensor(key) for key in content.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise FormatError(f"{file} is damaged ({error}); {cure}") from error
-    digest, _, expected = label.partition(" ")
-    if digest != manifest.digest:
-        raise FormatError(f"{file} is not a shard of this corpus; {cure}")
+        tensors, header = read_tensors(file)
+    except FormatError as error:
+        raise FormatError(f"{error}; {cure}") from error
     shape = (manifest.sequences_in(index), manifest.max_new_tokens)
-    found = checksum(tensors)
-    if expected != str(found) or tensors["tokens"].shape != shape:
-        raise FormatError(f"{file} is damaged (its checksum is wrong); {cure}")
-    return tensors, found
-
-
-def checksum(tensors: Mapping[str, Tensor]) -> int:
-    """Return a checksum of the tensors' bytes, in the order of their names."""
-    value = 0
-    for key in sorted(tensors):
-        value = zlib.crc32(tensors[key].contiguous().numpy().tobytes(), value)
-    return value
+    if header.get("corpus") != manifest.digest or tensors["tokens"].shape != shape:
+        raise FormatError(f"{file} is not a shard of this corpus; {cure}")
+    return tensors
 
 
 def _ended(tokens: Tensor, vocab_size: int, eos_token_id: int) -> Tensor:

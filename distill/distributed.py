@@ -19,8 +19,8 @@ from torch import Tensor
 
 from .. import errors
 from ..errors import FormatError, RankLost, ShapeError, TractileError
-from .heartbeat import Heartbeat, here, store_of_job
-from .run_folder import differences
+from .heartbeat import Heartbeat, store_of_job
+from .run_folder import differences, here
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=12)
@@ -53,16 +53,6 @@ class Ranks:
         """Overwrite a tensor, on every rank, with that of one rank."""
         if self.joined:
             dist.broadcast(tensor, source)
-
-    def send_to_first(self, tensor: Tensor, source: int) -> Iterator[Tensor]:
-        """Send a tensor, of one shape on all ranks, from one rank to rank 0, which alone is given it."""
-        if self.rank == source and source:
-            dist.send(tensor.contiguous(), 0)
-        elif self.rank == 0:
-            if source:
-                tensor = torch.empty_like(tensor).contiguous()
-                dist.recv(tensor, source)
-            yield tensor
 
     def first(self, make: Callable[[], T]) -> T:
         """Call ``make`` on rank 0 and return its result, a JSON value, on all ranks; if it raises a typed error, all do."""
@@ -114,6 +104,10 @@ class Ranks:
         return found
 
 
+ALONE = Ranks()
+"""A process that shares nothing."""
+
+
 def own_device(device: torch.device | str) -> torch.device:
     """Return the device of this rank, and make it the current one: for "cuda" the GPU of its number on this machine.
 
@@ -143,7 +137,7 @@ def ranks(device: torch.device | None = None) -> Iterator[Ranks]:
         return
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield Ranks()
+        yield ALONE
         return
     on_gpu = device is not None and own_device(device).type == "cuda"
     with Heartbeat(rank, size) as heart:

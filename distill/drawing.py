@@ -9,6 +9,7 @@ removed when the shard is complete. A shard drawn in several runs with one ``bat
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch import Generator, Tensor
 from ..errors import EvidenceError, FormatError
 from ..inference.smc.proposals import draw_tokens
 from ..lm.base import LanguageModel, Prompt
+from ..storage import remove_abandoned
 from .corpus import write_shard
 from .manifest import Manifest
 from .tensor_file import read_tensors, write_tensors
@@ -29,14 +31,13 @@ _log = logging.getLogger(__name__)
 
 
 class Pace(NamedTuple):
-    """How a shard is drawn: sequences at once, seconds between saves, the clock that counts these, and who hears of progress.
+    """How a shard is drawn: sequences at once, seconds between saves, and who hears of progress.
 
     ``advance`` is called with the number of sequences that have come to be there, and a description.
     """
 
     batch_size: int
     save_seconds: float
-    clock: Callable[[], float]
     advance: Callable[[int, str], None]
 
 
@@ -58,6 +59,7 @@ def draw_shard(lm: LanguageModel | VLLM, path: Path, manifest: Manifest, shard: 
     write_shard(path, shard, manifest, {**found._asdict(), "prompt": prompt.int()})
     with suppress(OSError):
         partial_file(path, shard).unlink(missing_ok=True)
+        remove_abandoned(partial_file(path, shard))
 
 
 class Drawn(NamedTuple):
@@ -87,7 +89,7 @@ def _in_batches(
     found = Drawn(tokens, torch.zeros(tokens.shape), tokens.clone())
     file = partial_file(path, shard)
     done = kept = _restore(file, manifest, found, generator)
-    state, since = generator.get_state(), pace.clock()
+    state, since = generator.get_state(), time.monotonic()
     pace.advance(done, "sampling")
 
     def keep() -> None:
@@ -100,9 +102,9 @@ def _in_batches(
             _continue(lm, prompts, batch, manifest, found, generator)
             done, state = done + len(batch), generator.get_state()
             pace.advance(len(batch), "sampling")
-            if done < len(prompts) and pace.clock() - since >= pace.save_seconds:
+            if done < len(prompts) and time.monotonic() - since >= pace.save_seconds:
                 keep()
-                kept, since = done, pace.clock()
+                kept, since = done, time.monotonic()
     except BaseException:  # Ctrl-C too: only the batch under way is lost
         if done > kept:
             keep()

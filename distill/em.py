@@ -23,7 +23,7 @@ from ..inference.queries.baum_welch import (
     hmm_counts,
 )
 from ..inference.queries.marginal import log_marginal
-from .distributed import Ranks
+from .distributed import ALONE, Ranks
 from .sharding import ShardedHMM
 
 
@@ -105,17 +105,16 @@ def em_step(
     pseudocount: float,
     chunk_size: int,
     eos_token_id: int | None = None,
-    team: Ranks | None = None,
+    team: Ranks = ALONE,
     messages: torch.dtype | None = None,
 ) -> tuple[ShardedHMM, float]:
     """Do one mini-batch step of EM; return the new HMM, and log p of the batch under the old one, in nats.
 
-    Counts are summed over chunks of ``chunk_size`` sequences, which bounds memory, and over the ranks of ``team``: each rank
-    takes an equal share of the sequences, or all of them if the states are sharded. Emissions are counted, and sent, for the
+    Counts are summed over chunks of ``chunk_size`` sequences, which bounds memory, and over the ranks of ``team``, which share
+    the sequences. Emissions are counted, and sent, for the
     tokens of the batch only. With ``eos_token_id`` padding is skipped: the end state emits it with certainty, so it would change
     nothing.
     """
-    team = Ranks() if team is None or hmm.team.size > 1 else team
     device = hmm.emission.device
     seen, numbers = tokens.clamp(min=-1).unique(return_inverse=True)
     numbers -= int(seen[0] < 0)  # −1, an unobserved token, stays −1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..errors import ShapeError
 from . import checkpoint
 from .checkpoint import Record
 from .corpus import Corpus
-from .distributed import Ranks
+from .distributed import ALONE, Ranks
 from .em import em_step
 from .evaluate import nats_per_token
 from .progress import Log, draw_curve, progress
@@ -59,10 +59,9 @@ class Recipe:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings as JSON."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value
-            for name, value in named.items()
+            for name, value in asdict(self).items()
         }
 
 
@@ -110,8 +109,11 @@ def run_epochs(
     """Run the steps after the record's; rank 0 writes the log, and each rank that has a part of the states its checkpoints."""
     fit, test, shares = texts.fit, texts.test, texts.shares
     seed, epochs, done = recipe.seed, recipe.epochs, record.step
-    if team.rank == 0 and recipe.batch_size < team.size and not recipe.shard:
-        _log.warning("batches of %d sequences leave ranks idle: there are %d", recipe.batch_size, team.size)
+    sharing = ALONE if recipe.shard else team  # those that share the sequences
+    if team.rank == 0 and recipe.batch_size < sharing.size:
+        _log.warning(
+            "batches of %d sequences leave ranks idle: there are %d", recipe.batch_size, sharing.size
+        )
     steps, eos = -(-len(fit) // recipe.batch_size), fit.manifest.eos_token_id
     padding = eos if part.has_end(eos) else None
     log = Log(out / "log.jsonl" if out is not None and team.rank == 0 else None, done)
@@ -129,14 +131,21 @@ def run_epochs(
                 known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
                 tokens = drop_tokens(tokens, recipe.token_dropout, _generator(seed, -step), padding)
                 part, total = em_step(
-                    part, tokens, rate, recipe.pseudocount, recipe.chunk_size, padding, team, recipe.messages
+                    part,
+                    tokens,
+                    rate,
+                    recipe.pseudocount,
+                    recipe.chunk_size,
+                    padding,
+                    sharing,
+                    recipe.messages,
                 )
                 if shares is not None:
                     total += float(shares[0][rows].masked_fill(tokens < 0, 0).sum())
                 line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
                 last = within + 1 == steps
                 if last and len(test):
-                    line["held_out"] = nats_per_token(part, test, recipe.chunk_size, team)
+                    line["held_out"] = nats_per_token(part, test, recipe.chunk_size, sharing)
                     if shares is not None:
                         line["held_out"] -= float(shares[1].sum()) / test.num_tokens
                     tested = f", {line['held_out']:.4f} nats per token held out"

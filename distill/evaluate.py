@@ -125,11 +125,8 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     )
 
 
-def nats_per_token(
-    hmm: ShardedHMM, corpus: Corpus, batch_size: int = 512, team: Ranks | None = None
-) -> float:
-    """Compute nats per token on a corpus; the ranks of ``team`` share the sequences, or the states if these are sharded."""
-    team = Ranks() if team is None or hmm.team.size > 1 else team
+def nats_per_token(hmm: ShardedHMM, corpus: Corpus, batch_size: int, team: Ranks) -> float:
+    """Compute nats per token on a corpus, whose sequences the ranks of ``team`` share."""
     mine = torch.arange(team.rank, len(corpus), team.size)
     total = torch.zeros((), dtype=torch.float64, device=hmm.emission.device)
     for rows in mine.split(batch_size) if len(mine) else []:

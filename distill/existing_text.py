@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from ..argument_checks import whole
 from ..errors import ShapeError
 from ..token_bytes import size_of, tokenizer_fingerprint
-from .corpus import Corpus, tokenizer_hash, write_shard
+from .corpus import Corpus, shard_file, write_shard
 from .distributed import ranks
 from .manifest import Manifest, begin
 from .run_folder import locked
@@ -76,13 +78,15 @@ def from_text(
             0,
             [""],
             str(model),
-            tokenizer_hash(tokenizer),
             vocabulary_fingerprint=tokenizer_fingerprint(tokenizer) or "",
+            text=sha256(json.dumps(documents).encode()).hexdigest(),
         )
         team.check_same("from_text", asdict(manifest))
         team.first(lambda: str(stack.enter_context(locked(path))))
         team.first(lambda: asdict(begin(path, manifest)))
         for shard in range(team.rank, manifest.num_shards, team.size):
+            if shard_file(path, shard).exists():
+                continue
             start, count = shard * shard_size, manifest.sequences_in(shard)
             first, last = torch.searchsorted(
                 ends, torch.tensor([start, start + count - 1]), right=True

@@ -10,7 +10,6 @@ written atomically, so the job can be started again.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from datetime import timedelta
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ..errors import RankLost
+from .run_folder import here
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import PrefixStore, Store
@@ -39,11 +39,6 @@ START = 600.0
 
 CURE = "the other ranks stop too; give the same command again: it goes on from what was saved last"
 _jobs = count()  # the number of times this process has joined a job, which is the same on all ranks
-
-
-def here() -> str:
-    """Return a name of this process: "process 7 on host"."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 @cache

@@ -59,7 +59,7 @@ def initialise(
     ...     corpus = from_text(texts, tokenizer, folder, max_new_tokens=12)
     >>> starts = initialise(model, tokenizer, corpus, hidden=16), random_start(corpus, hidden=16)
     >>> [round(evaluate(hmm, corpus).nats_per_token, 1) for hmm in starts]
-    [0.5, 2.9]
+    [0.5, 3.1]
     """
     corpus.check_tokenizer(tokenizer)
     part = corpus.select(torch.arange(min(sequences, len(corpus))))

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ..lm.base import LanguageModel
     from .vllm import VLLM
 
-FORMAT = "tractile-corpus-2"
+FORMAT = "tractile-corpus-3"
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The settings with which a corpus was drawn.
 
-    ``vocabulary_fingerprint``: fingerprint of the tokenizer's vocabulary; ``tokenizer``: its :func:`tokenizer_hash`, for
-    tokenizers without a fingerprint. Each is "" if unknown. ``probe``: tokens after the first prompt and the log-probabilities
-    that the model gave them (nats), none for existing text. ``grown``: the numbers of sequences before each enlargement.
+    ``vocabulary_fingerprint``: fingerprint of the tokenizer's vocabulary, "" if unknown. ``text``: the SHA-256 of existing text,
+    "" for a corpus that was drawn. ``probe``: tokens after the first prompt and the log-probabilities that the model gave them
+    (nats), none for existing text. ``grown``: the numbers of sequences before each enlargement.
     """
 
     vocab_size: int
@@ -42,9 +42,9 @@ class Manifest:
     seed: int
     prompts: list[str | list[int]]
     model: str = ""
-    tokenizer: str = ""
     format: str = FORMAT
     vocabulary_fingerprint: str = ""
+    text: str = ""
     probe: dict[str, list[Any]] = field(default_factory=dict)
     grown: list[int] = field(default_factory=list)
 
@@ -67,23 +67,18 @@ class Manifest:
         return int(self.bounds[shard]) - (int(self.bounds[shard - 1]) if shard else 0)
 
     def to_json(self) -> bytes:
-        """Return the content of ``manifest.json``, without fields that are empty."""
-        return json.dumps(self._fields(), indent=1).encode()
-
-    def _fields(self) -> dict[str, Any]:
-        fields, optional = asdict(self), ("vocabulary_fingerprint", "probe", "grown")
-        return {name: value for name, value in fields.items() if value or name not in optional}
+        """Return the content of ``manifest.json``."""
+        return json.dumps(asdict(self), indent=1).encode()
 
     @property
     def settings(self) -> dict[str, Any]:
         """What all shards of the corpus have in common, however many there are."""
-        return {k: v for k, v in self._fields().items() if k not in ("num_sequences", "probe", "grown")}
+        return {k: v for k, v in asdict(self).items() if k not in ("num_sequences", "probe", "grown")}
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """A hash of the settings, which its shards hold; for a corpus without a probe, which cannot grow, of all fields."""
-        fields = self.settings if self.probe else self._fields()
-        return hashlib.sha256(json.dumps(fields, indent=1).encode()).hexdigest()[:16]
+        """A hash of the settings, which its shards hold."""
+        return hashlib.sha256(json.dumps(self.settings).encode()).hexdigest()[:16]
 
 
 def begin(path: Path, manifest: Manifest, lm: LanguageModel | VLLM | None = None) -> Manifest:
@@ -105,19 +100,14 @@ def begin(path: Path, manifest: Manifest, lm: LanguageModel | VLLM | None = None
         raise FormatError(
             f"{path} holds a corpus made with other settings: {found}; choose another directory"
         )
-    if lm is not None and there.probe:
+    if lm is not None:
         check_same_model(there.probe, lm, there.prompts[0], str(path), there.model)
     if there.num_sequences == manifest.num_sequences:
         return there
-    if there.num_sequences > manifest.num_sequences or not there.probe:
-        why = (
-            "a corpus only grows"
-            if there.probe
-            else "this one, of text or of an earlier version, cannot grow"
-        )
+    if there.num_sequences > manifest.num_sequences:
         raise FormatError(
             f"{path} holds a corpus made with other settings: num_sequences was {there.num_sequences}, is "
-            f"{manifest.num_sequences}; {why}: choose another directory"
+            f"{manifest.num_sequences}; a corpus only grows: choose another directory"
         )
     grown = [*there.grown, there.num_sequences]
     manifest = replace(there, num_sequences=manifest.num_sequences, grown=grown)
@@ -129,12 +119,8 @@ def read_manifest(path: Path) -> Manifest:
     """Read the manifest of a corpus. Raises :class:`FormatError` if there is none."""
     try:
         fields = json.loads((path / "manifest.json").read_text())
-        found = fields["format"]
-        manifest = Manifest(**fields) if found == FORMAT else None
+        if fields["format"] != FORMAT:
+            raise ValueError(f"its format is {fields['format']!r}, not {FORMAT!r}: sample anew")
+        return Manifest(**fields)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FormatError(f"{path} is not a corpus (`tractile distill sample` makes one): {error}") from error
-    if manifest is None:
-        raise FormatError(f"{path}/manifest.json: expected format {FORMAT!r}, found {found!r}; sample anew")
-    if manifest.num_sequences < 1:
-        raise FormatError(f"{path} is an empty corpus: it has no sequence")
-    return manifest

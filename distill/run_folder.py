@@ -90,9 +90,14 @@ def _opened(path: Path, kind: int) -> int | None:
         with suppress(OSError):  # the former owner may have removed the file: then try again
             if os.fstat(file).st_ino == path.stat().st_ino:
                 os.ftruncate(file, 0)
-                os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                os.write(file, here().encode())
                 return file
         os.close(file)
+
+
+def here() -> str:
+    """Return a name of this process: "process 7 on host"."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -7,14 +7,11 @@ gives the same corpus. Under ``torchrun`` rank r of w writes shards r, r + w, â€
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from ..argument_checks import not_negative, whole, whole_numbers
 from ..errors import ShapeError
@@ -22,7 +19,7 @@ from ..fingerprints import check_same
 from ..inference.threads import one_thread
 from ..lm.base import fingerprint_of
 from ..token_bytes import tokenizer_fingerprint
-from .corpus import Corpus, missing_shards, shard_file, tokenizer_hash
+from .corpus import Corpus, missing_shards, shard_file
 from .distributed import ranks
 from .drawing import Pace, draw_shard
 from .manifest import Manifest, begin
@@ -49,7 +46,6 @@ def sample(
     model: str = "",
     tokenizer: Any = None,
     save_seconds: float = 30.0,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Corpus:
     """Sample a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory; resume a run begun there.
 
@@ -58,7 +54,7 @@ def sample(
     log-probabilities that the model gives to a few tokens after the first prompt.
 
     Sequences are drawn ``batch_size`` at a time and kept in files of ``shard_size``. A shard under way is saved at the end of a
-    batch, at most every ``save_seconds`` (by the ``clock``), and when an error or Ctrl-C stops the sampling; a
+    batch, at most every ``save_seconds``, and when an error or Ctrl-C stops the sampling; a
     :class:`~tractile.distill.VLLM` draws each shard in one go. The same call goes on from there. With a larger
     ``num_sequences`` it enlarges the corpus: what is there stays, and the rest is added.
 
@@ -92,7 +88,7 @@ def sample(
             begin(path, manifest, lm)
         elif there := manifest.num_shards - len(missing_shards(path, manifest)):
             _log.info("%s: the corpus goes on with %d of %d shards drawn", path, there, manifest.num_shards)
-        _draw(lm, path, manifest, (team.rank, team.size), batch_size, save_seconds, clock)
+        _draw(lm, path, manifest, (team.rank, team.size), batch_size, save_seconds)
         team.wait()
     return Corpus.load(path)
 
@@ -133,7 +129,7 @@ def sample_share(
     manifest, path = _planned(lm, num_sequences, max_new_tokens, prompts, **settings), Path(out)
     with one_thread(lm), locked(path, f"{share} of {of}"):
         manifest = begin(path, manifest, lm)
-        _draw(lm, path, manifest, (share, of), batch_size, save_seconds, time.monotonic)
+        _draw(lm, path, manifest, (share, of), batch_size, save_seconds)
     return len(missing_shards(path, manifest))
 
 
@@ -169,7 +165,6 @@ def _planned(
         else whole_numbers(list(prompt), "sample: token ids of a prompt").tolist()
         for prompt in prompts
     ]
-    hashed = "" if tokenizer is None else tokenizer_hash(tokenizer)
     made_for = lm.vocabulary_fingerprint if isinstance(lm, VLLM) else fingerprint_of(lm)
     if tokenizer is not None:
         given = tokenizer_fingerprint(tokenizer, lm.eos_token_id, lm.vocab_size)
@@ -184,7 +179,6 @@ def _planned(
         seed,
         texts,
         str(model),
-        hashed,
         vocabulary_fingerprint=made_for or "",
     )
 
@@ -196,51 +190,13 @@ def _draw(
     share: tuple[int, int],
     batch_size: int,
     save_seconds: float,
-    clock: Callable[[], float],
 ) -> None:
     """Draw the shards r, r + w, â€¦ of share (r, w) that are not there yet."""
     mine = range(share[0], manifest.num_shards, share[1])
     with progress("sampling", sum(map(manifest.sequences_in, mine)), share[0] == 0) as advance:
-        pace = Pace(batch_size, save_seconds, clock, advance)
+        pace = Pace(batch_size, save_seconds, advance)
         for shard in mine:
             if shard_file(path, shard).exists():
                 advance(manifest.sequences_in(shard), "sampling")
             else:
                 draw_shard(lm, path, manifest, shard, pace)
-
-
-def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
-    """Sample prompts from a corpus: the prompt of a random sequence and its first 1 to ``max_tokens`` tokens.
-
-    Prefixes that contain the end token are skipped. Raises :class:`ShapeError` for prompts that are text, for ``max_tokens``
-    below one, and where every sequence is empty.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.distill import Corpus, sample_prefixes
-    >>> corpus = Corpus.of(torch.tensor([[0, 1, 1, 3], [2, 2, 0, 3]]), vocab_size=4, eos_token_id=3)
-    >>> sample_prefixes(corpus, count=4, max_tokens=3)
-    [[0], [2], [2], [2, 2]]
-    """
-    count = whole(count, "sample_prefixes: count", 0, ShapeError)
-    max_tokens = whole(max_tokens, "sample_prefixes: max_tokens", None, ShapeError)
-    generator = torch.Generator().manual_seed(seed)
-    found: list[list[int]] = []
-    prompts, everything = corpus.prompt, corpus.tokens
-    if max_tokens < 1 or bool((everything[:, :1] == corpus.manifest.eos_token_id).all()):
-        raise ShapeError(
-            f"sample_prefixes: no prefix of 1 to {max_tokens} tokens is without an end token; give max_tokens of at least 1 "
-            "and a corpus of sequences that do not begin with the end"
-        )
-    while len(found) < count:
-        row = int(torch.randint(len(corpus), (), generator=generator))
-        cut = int(torch.randint(1, max_tokens + 1, (), generator=generator))
-        head, tokens = corpus.manifest.prompts[int(prompts[row])], everything[row, :cut].tolist()
-        if isinstance(head, str):
-            raise ShapeError(
-                "sample_prefixes: the corpus was drawn from prompts of text; draw it from token ids"
-            )
-        if corpus.manifest.eos_token_id not in tokens:
-            found.append([*head, *tokens])
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
@@ -54,8 +55,8 @@ def read_part_of_hmm(
     file = folder / "model.safetensors"
     try:
         config = json.loads((folder / "config.json").read_text())
-        axes, fingerprint = config.get("axes"), config[VOCABULARY]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+        axes, fingerprint = config.get("axes"), config.get(VOCABULARY)
+    except (OSError, ValueError, AttributeError) as error:
         raise FormatError(f"{folder} is not a saved HMM: {error!r}") from error
     stored = read_part([file], axes, team)
     part = stored.map(torch.Tensor.float)
@@ -71,10 +72,10 @@ def read_part_of_hmm(
 
 def write_whole(
     folder: Path, part: ShardedHMM, dtype: torch.dtype, classes: TokenClasses | None, fingerprint: str | None
-) -> str:
-    """Write the HMM that all ranks hold parts of, as ``HMM.save_pretrained`` does: rank 0 writes, the others send to it.
+) -> None:
+    """Write the HMM that all ranks hold parts of, as ``HMM.save_pretrained`` does: rank 0 writes what it is sent.
 
-    Returns the checksum of the tensors, on rank 0. Raises :class:`StorageError`.
+    Raises :class:`StorageError`.
     """
     tensors = {
         name: _pieces(weight.to(dtype), cut, part.team)
@@ -85,15 +86,14 @@ def write_whole(
         vocab_size = len(classes.class_of)
         tensors |= {"class_of": Pieces.of(classes.class_of), "share": Pieces.of(classes.share)}
     if part.team.rank == 0:
-        return write_hmm(folder, tensors, vocab_size, part.axes, fingerprint)
-    for pieces in tensors.values():
-        for _ in pieces.pieces:  # none: they go to rank 0
-            pass
-    return ""
+        write_hmm(folder, tensors, vocab_size, part.axes, fingerprint)
+    else:
+        for pieces in tensors.values():
+            deque(pieces.pieces, maxlen=0)
 
 
 def _pieces(tensor: Tensor, cut: int, team: Ranks) -> Pieces:
-    """Return the whole tensor of which the ranks hold parts along a dimension; ranks but 0 send theirs and are given no piece."""
+    """Return the whole tensor of which the ranks hold parts along a dimension; all ranks must go through its pieces together."""
     shape = list(tensor.shape)
     shape[cut] *= team.size
     rows = max(1, PIECE // (prod(shape[1:]) * tensor.itemsize))
@@ -101,11 +101,12 @@ def _pieces(tensor: Tensor, cut: int, team: Ranks) -> Pieces:
     def pieces() -> Iterator[Tensor]:
         if cut == 0:
             for source in range(team.size):
-                for piece in tensor.split(rows):
-                    yield from team.send_to_first(piece, source)
+                for own in tensor.split(rows):
+                    piece = own.contiguous() if team.rank == source else torch.empty_like(own).contiguous()
+                    team.broadcast(piece, source)
+                    yield piece
             return
-        for piece in tensor.flatten(0, -2).split(rows * prod(shape[1:-1])):
-            whole = team.gather(piece, 1)
-            yield from [whole] if team.rank == 0 else []
+        for own in tensor.flatten(0, -2).split(rows * prod(shape[1:-1])):
+            yield team.gather(own, 1)
 
     return Pieces(tuple(shape), tensor.dtype, pieces())

@@ -23,7 +23,7 @@ from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
 from ..inference.queries.baum_welch import Factor, HMMCounts, weights_of
 from ..layers import Dense, Monarch, Operator
-from .distributed import Ranks
+from .distributed import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ShardedHMM:
         Raises :class:`CircuitError` for a transition that is neither dense nor Monarch.
         """
         weights, axes = weights_of(hmm.transition)
-        return cls(hmm.initial_probs, tuple(weights), axes, hmm.emission_probs, Ranks())
+        return cls(hmm.initial_probs, tuple(weights), axes, hmm.emission_probs, ALONE)
 
     def whole(self) -> HMM:
         """Return the HMM of a single rank."""
@@ -72,9 +72,7 @@ class ShardedHMM:
     def factors(self, dtype: torch.dtype) -> list[Factor]:
         """Return the factors of the transition, in the given dtype."""
         return [
-            SplitFactor(w.to(dtype), axis, self.team)
-            if axis == 0 and self.team.size > 1
-            else Factor(w.to(dtype), axis)
+            SplitFactor(w.to(dtype), axis, self.team) if axis == 0 else Factor(w.to(dtype), axis)
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 

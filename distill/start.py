@@ -14,7 +14,7 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from .corpus import Corpus
-from .distributed import Ranks
+from .distributed import ALONE, Ranks
 from .sharding import ShardedHMM, names_and_cuts, part_size
 
 SPREAD = 1.5
@@ -37,7 +37,7 @@ def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: i
     >>> hmm.transition.dense()[-1]
     tensor([0., 0., 0., 1.])
     """
-    hmm = random_part(corpus, hidden, transition, seed, Ranks()).whole()
+    hmm = random_part(corpus, hidden, transition, seed, ALONE).whole()
     return hmm.for_vocabulary(corpus.vocabulary_fingerprint)
 
 

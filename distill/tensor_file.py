@@ -34,13 +34,11 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, "pt") as content:
             metadata = content.metadata() or {}
             tensors = {key: content.get_tensor(key) for key in content.keys()}  # noqa: SIM118
-        if ENTRY not in metadata:  # written before there were checksums
-            return tensors, metadata
         entry = json.loads(metadata[ENTRY])
         whole = entry["sha256"] == digest(tensors, entry["header"])
         header = dict(json.loads(entry["header"])) if whole else {}
     except (OSError, SafetensorError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise FormatError(f"{path} cannot be read: {error!r}") from error
+        raise FormatError(f"{path} is damaged or cannot be read: {error!r}") from error
     if not whole:
         raise FormatError(f"{path} is damaged: its checksum is wrong")
     return tensors, header

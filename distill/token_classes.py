@@ -78,7 +78,7 @@ class TokenClasses:
         ]
         end = int(self.class_of[corpus.manifest.eos_token_id])
         manifest = replace(corpus.manifest, vocab_size=int(self.class_of.max()) + 1, eos_token_id=end)
-        return replace(corpus, shards=shards, manifest=manifest, checksums=())
+        return replace(corpus, shards=shards, manifest=manifest)
 
     def log_shares(self, corpus: Corpus) -> Float[Tensor, "sequences length"]:
         """Return the log-share of each token of a corpus in its class, in nats."""

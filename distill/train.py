@@ -27,14 +27,14 @@ from . import checkpoint
 from .card import model_card
 from .checkpoint import Record
 from .corpus import Corpus
-from .distributed import Ranks, own_device, ranks
+from .distributed import ALONE, Ranks, own_device, ranks
 from .epochs import Recipe, Texts, run_epochs
 from .evaluate import check
 from .progress import read_log
 from .run_folder import locked
 from .shard_files import read_part_of_hmm, write_whole
 from .sharding import ShardedHMM
-from .start import random_part, random_start
+from .start import random_part
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,8 @@ def train(
     Under ``torchrun`` all ranks share the sequences of each step, train one HMM and return it. For an HMM that is too large for
     one device there is :func:`train_sharded`.
 
-    Raises :class:`VocabularyMismatch` if ``initial`` does not fit, :class:`ShapeError` for settings that make no sense,
+    Raises :class:`VocabularyMismatch` if ``initial`` is for another vocabulary, :class:`ShapeError` if it has other states or a
+    transition of another form, and for settings that make no sense,
     :class:`FormatError` if ``out`` holds another run or a damaged checkpoint, :class:`FolderInUse` if another process writes
     there, :class:`StorageError` if it cannot be written, :class:`RankLost` if another rank dies or does not answer.
 
@@ -106,19 +107,13 @@ def train(
     )  # fmt: skip
     texts = Texts.of(corpus, recipe, token_classes)
 
-    def start() -> HMM:
+    def begin(team: Ranks) -> tuple[ShardedHMM, str | None]:
         if initial is None:
-            return random_start(texts.seen, hidden, transition, seed)
-        first = initial if isinstance(initial, HMM) else initial()
-        check(first, texts.data)
-        return first if texts.classes is None else texts.classes.narrow(first)
-
-    def begin(record: Record, team: Ranks) -> tuple[ShardedHMM, str | None]:
-        if record.step:
-            return checkpoint.load(Path(str(out)), record, Ranks()), record.vocabulary
-        hmm = start()
-        check(hmm, texts.seen)
-        return ShardedHMM.of(hmm), hmm.vocabulary_fingerprint
+            return random_part(texts.seen, hidden, transition, seed, team), None
+        hmm = initial if isinstance(initial, HMM) else initial()
+        check(hmm, texts.data)
+        counted = hmm if texts.classes is None else texts.classes.narrow(hmm)
+        return ShardedHMM.of(counted), hmm.vocabulary_fingerprint
 
     name = checkpoint.start_name(initial, initial_name)
     folder = None if out is None else Path(out)
@@ -165,19 +160,10 @@ def train_sharded(
     texts = Texts.of(corpus, settings, token_classes)
     first = None if initial is None else Path(initial)
 
-    def begin(record: Record, team: Ranks) -> tuple[ShardedHMM, str | None]:
-        if record.step:
-            return checkpoint.load(Path(out), record, team), record.vocabulary
+    def begin(team: Ranks) -> tuple[ShardedHMM, str | None]:
         if first is None:
-            part = random_part(texts.seen, hidden, transition, settings.seed, team)
-            return part, texts.data.vocabulary_fingerprint
+            return random_part(texts.seen, hidden, transition, settings.seed, team), None
         part, vocabulary = read_part_of_hmm(first, texts.classes, team)
-        found = len(part.initial) * team.size, "dense" if part.axes is None else "monarch"
-        if found != (hidden, transition):
-            raise ShapeError(
-                f"train_sharded: {first} has {found[0]} states, {found[1]}, not {hidden}, {transition}; grow an HMM of "
-                "another size in one process before"
-            )
         check_vocabularies(
             "the HMM", Tokens(part.emission.shape[1], vocabulary), "the corpus", texts.seen.manifest
         )
@@ -191,7 +177,7 @@ def _train(
     texts: Texts,
     recipe: Recipe,
     start: str,
-    begin: Callable[[Record, Ranks], tuple[ShardedHMM, str | None]],
+    begin: Callable[[Ranks], tuple[ShardedHMM, str | None]],
     out: Path | None,
     minutes: float,
     device: torch.device,
@@ -199,7 +185,8 @@ def _train(
 ) -> HMM | None:
     """Run EM on all ranks and write its result; return the HMM, None if it is finished in ``out`` or sharded.
 
-    ``start``: the name of the initial HMM. ``begin`` makes the parameters to go on from, and gives their vocabulary.
+    ``start``: the name of the initial HMM. ``begin`` makes the part of it that each of these ranks holds, and the fingerprint of
+    its vocabulary.
     """
     data = texts.data
     settings = recipe.settings | {"sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest}
@@ -218,12 +205,22 @@ def _train(
             return None
         if record.step and team.rank == 0:
             _log.info("%s: the run goes on after step %d", out, record.step)
-        states = team if recipe.shard else Ranks()
-        if recipe.shard:
-            part, vocabulary = begin(record, team)
-            part = part.map(lambda weight: weight.to(device))
-        else:
-            part, vocabulary = _from_rank_0(lambda: begin(record, states), team, device)
+
+        def begun() -> tuple[ShardedHMM, str | None]:
+            states = team if recipe.shard else ALONE
+            if out is not None and record.step:
+                part, vocabulary = checkpoint.load(out, record, states), record.vocabulary
+            else:
+                part, vocabulary = begin(states)
+                found = len(part.initial) * states.size, "dense" if part.axes is None else "monarch"
+                if found != (recipe.hidden, recipe.transition):
+                    raise ShapeError(
+                        f"train: the initial HMM has {found[0]} states, {found[1]}, not {recipe.hidden}, {recipe.transition}; "
+                        "say so, or grow it (distill.split) before"
+                    )
+            return part.map(lambda weight: weight.detach().to(device).contiguous()), vocabulary
+
+        part, vocabulary = begun() if recipe.shard else _from_rank_0(begun, team, device)
         record = Record(
             settings, record.step, record.files, record.axes, data.vocabulary_fingerprint or vocabulary
         )
@@ -231,33 +228,28 @@ def _train(
             checkpoint.write_record(out, record)
         part = run_epochs(part, record, texts, recipe, minutes, out, team)
         part = part.smooth(recipe.floor, texts.fit.manifest.eos_token_id)
-        hmm = None
-        if recipe.shard and out is not None:
+        if out is not None and (recipe.shard or team.rank == 0):
             write_whole(out, part, recipe.dtype, texts.classes, record.vocabulary)
-        else:
-            hmm = part.map(torch.Tensor.cpu).whole()
-            hmm = (hmm if texts.classes is None else texts.classes.widen(hmm)).for_vocabulary(
-                record.vocabulary
-            )
         if out is not None and team.rank == 0:
-            if hmm is not None:
-                hmm.save_pretrained(out, dtype=recipe.dtype)
-            card = model_card(out, data.manifest, settings, read_log(out / "log.jsonl"), recipe.floor)
+            card = model_card(out, data.manifest, settings, read_log(out / "log.jsonl"))
             write_atomically(out / "README.md", card.encode())
             checkpoint.write_record(out, Record(settings, model=checkpoint.tensors_digest(out)))
         team.wait()
-    return hmm
+    if recipe.shard:
+        return None
+    hmm = part.map(torch.Tensor.cpu).whole()
+    return (hmm if texts.classes is None else texts.classes.widen(hmm)).for_vocabulary(record.vocabulary)
 
 
 def _from_rank_0(
-    begin: Callable[[], tuple[ShardedHMM, str | None]], team: Ranks, device: torch.device
+    begun: Callable[[], tuple[ShardedHMM, str | None]], team: Ranks, device: torch.device
 ) -> tuple[ShardedHMM, str | None]:
     """Make an HMM on rank 0 and broadcast its tensors to all ranks."""
     made = list[ShardedHMM]()
 
     def described() -> dict[str, Any]:
-        part, vocabulary = begin()
-        made.append(part.map(lambda weight: weight.detach().to(device).contiguous()))
+        part, vocabulary = begun()
+        made.append(part)
         kind = str(part.initial.dtype).removeprefix("torch.")
         shapes = [list(weight.shape) for weight in part.parameters]
         return {"shapes": shapes, "dtype": kind, "axes": part.axes, "vocabulary": vocabulary}
@@ -268,7 +260,7 @@ def _from_rank_0(
         initial, *weights, emission = (
             torch.empty(shape, dtype=dtype, device=device) for shape in found["shapes"]
         )
-        made.append(ShardedHMM(initial, tuple(weights), axes and tuple(axes), emission, Ranks()))
+        made.append(ShardedHMM(initial, tuple(weights), axes and tuple(axes), emission, ALONE))
     for weight in made[0].parameters:
         team.broadcast(weight)
     return made[0], found["vocabulary"]

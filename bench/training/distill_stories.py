@@ -26,6 +26,19 @@ PROMPT = "Once upon a time, there was a"
 log = logging.getLogger("distill_stories")
 
 
+def prefixes(
+    corpus: distill.Corpus, prompt: list[int], count: int, longest: int, seed: int
+) -> list[list[int]]:
+    """Draw prompts: the given one and the first 1 to ``longest`` tokens of a random text, none with the end token."""
+    random, tokens, found = torch.Generator().manual_seed(seed), corpus.tokens, list[list[int]]()
+    while len(found) < count:
+        row = int(torch.randint(len(corpus), (), generator=random))
+        cut = int(torch.randint(1, longest + 1, (), generator=random))
+        if not bool((tokens[row, :cut] == corpus.manifest.eos_token_id).any()):
+            found.append([*prompt, *tokens[row, :cut].tolist()])
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Distil an HMM from a language model.")
     parser.add_argument("--model", type=Path, default=LM_PATH)
@@ -67,7 +80,7 @@ def main() -> None:
     prompts = [bos] * round(args.bos * thousandths)
     if middle := round(args.middle * thousandths):
         first = distill.sample(lm, args.work / "first", 2048, args.tokens, [bos], seed=args.seed + 1)
-        prompts += sorted(distill.sample_prefixes(first, middle, args.tokens // 2, args.seed), key=len)
+        prompts += sorted(prefixes(first, bos, middle, args.tokens // 2, args.seed), key=len)
     texts = [tokenizer(text).input_ids for text in args.prompt or [PROMPT]]
     prompts += [texts[i % len(texts)] for i in range(thousandths - len(prompts))]
 

@@ -66,4 +66,5 @@ def write_pieces(path: Path, tensors: Mapping[str, Pieces]) -> str:
 
 def memory(tensor: Tensor) -> memoryview:
     """Return the bytes of a tensor on the CPU, without a copy if it is contiguous."""
-    return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
+    tensor = tensor.contiguous()  # where it is a single number, of any stride
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy().data

@@ -10,7 +10,7 @@ import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
 from tractile.distill.latent import kmeans
-from tractile.errors import ShapeError, VocabularyMismatch
+from tractile.errors import FormatError, ShapeError, VocabularyMismatch
 from tractile.lm import CircuitLM, TableLM
 
 
@@ -42,7 +42,7 @@ def test_samples_follow_the_model(tmp_path: Path) -> None:
     assert float(((seen - expected)[kept] ** 2 / expected[kept]).sum()) < 23.5
 
 
-def test_prompts_are_continued_and_midway_prompts_begin_inside(tmp_path: Path) -> None:
+def test_prompts_are_continued(tmp_path: Path) -> None:
     """A table whose first token repeats for ever: each sequence repeats the token of its own prompt."""
     certain = torch.full((3, 3), -torch.inf).fill_diagonal_(0.0)
     table = {(): torch.full((3,), 1 / 3).log(), **{(i,): certain[i] for i in range(3)}}
@@ -52,16 +52,22 @@ def test_prompts_are_continued_and_midway_prompts_begin_inside(tmp_path: Path) -
     assert set(corpus.prompt.tolist()) == {0, 1}
     assert corpus.best is not None
     assert torch.equal(corpus.best[:, 1:], corpus.tokens[:, 1:])
-    for prompt in distill.sample_prefixes(corpus, 20, 3):
-        assert 2 <= len(prompt) <= 4
-        assert set(prompt) in ({0}, {1})
 
 
-@pytest.mark.parametrize(("tokens", "max_tokens"), [([[2, 2], [2, 2]], 3), ([[0, 2]], 0)])
-def test_prefixes_that_cannot_be_are_refused(tokens, max_tokens):
-    corpus = distill.Corpus.of(torch.tensor(tokens), vocab_size=3, eos_token_id=2)
-    with pytest.raises(ShapeError, match="sample_prefixes: no prefix"):
-        distill.sample_prefixes(corpus, 2, max_tokens)
+def test_existing_text_goes_on_with_what_is_missing_and_beside_no_other_text(tmp_path: Path) -> None:
+    _, tokenizer = tt.embedded.load_lm()
+
+    def make(*texts: str) -> distill.Corpus:
+        return distill.from_text(texts, tokenizer, tmp_path, 4, shard_size=2)
+
+    whole = make("Once upon a time there was a dog.", "The end.").tokens
+    first, *others = sorted(tmp_path.glob("shard-*"))
+    first.unlink()
+    before = {file: file.stat().st_mtime_ns for file in others}
+    assert torch.equal(make("Once upon a time there was a dog.", "The end.").tokens, whole)
+    assert {file: file.stat().st_mtime_ns for file in others} == before
+    with pytest.raises(FormatError, match="other settings: text was"):
+        make("Once upon a time there was a cat.", "The end.")
 
 
 def test_training_finds_the_source(tmp_path: Path) -> None:
@@ -125,6 +131,8 @@ def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
         distill.evaluate(tt.HMM.random(3, 6), corpus)
     with pytest.raises(VocabularyMismatch):
         distill.train(corpus, 3, initial=tt.HMM.random(3, 6))
+    with pytest.raises(ShapeError, match="has 4 states, monarch, not 4, dense"):
+        distill.train(corpus, 4, initial=tt.HMM.random(4, 5, "monarch"))
 
 
 def test_kmeans_finds_separate_clouds() -> None:

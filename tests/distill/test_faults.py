@@ -102,7 +102,7 @@ def test_damaged_shards_are_noticed_and_drawn_anew(corpus: Path, tmp_path: Path)
     ):
         file = shard_file(tmp_path, 5)
         file.write_bytes(spoil(file.read_bytes()))
-        with pytest.raises(FormatError, match=r"shard-00005.safetensors is damaged .* delete"):
+        with pytest.raises(FormatError, match=r"shard-00005.safetensors is damaged.* delete"):
             distill.Corpus.load(tmp_path)
         file.unlink()
         draw(tmp_path)

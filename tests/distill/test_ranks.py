@@ -21,11 +21,13 @@ import tractile as tt
 from tractile import distill
 from tractile.distill import checkpoint, heartbeat
 from tractile.distill.distributed import Ranks, ranks
+from tractile.distill.em import expected_counts, log_likelihood
 from tractile.distill.progress import read_log
 from tractile.distill.run_folder import locked
 from tractile.distill.shard_files import read_part_of_hmm
+from tractile.distill.sharding import ShardedHMM
 from tractile.distill.start import random_part
-from tractile.errors import FolderInUse, ShapeError
+from tractile.errors import EvidenceError, FolderInUse, FormatError, ShapeError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk
@@ -105,8 +107,39 @@ def test_states_that_cannot_be_dealt_out_evenly(corpus: Path, tmp_path: Path) ->
     ):
         with pytest.raises(ShapeError, match=r"3 blocks of hidden states .*cannot be dealt out to 2 ranks"):
             begin()
-    with pytest.raises(ShapeError, match="has 3 states, dense, not 4, dense; grow"):
+    with pytest.raises(ShapeError, match="has 3 states, dense, not 4, dense; say so, or grow"):
         distill.train_sharded(corpus, 4, tmp_path / "out", initial=tmp_path)
+
+
+def test_what_is_no_hmm_to_begin_with(tmp_path: Path) -> None:
+    hmm = tt.HMM.random(4, 5)
+    hmm.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{}")  # of a version without fingerprints
+    part, vocabulary = read_part_of_hmm(tmp_path, None, Ranks(1, 2))
+    assert torch.equal(part.emission, hmm.emission_probs[2:])
+    assert vocabulary is None
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(FormatError, match="not a saved HMM"):
+        read_part_of_hmm(tmp_path, None, Ranks())
+    (tmp_path / "config.json").write_text('{"axes": [1, 0]}')
+    with pytest.raises(FormatError, match="does not hold the parameters"):
+        read_part_of_hmm(tmp_path, None, Ranks())
+
+
+def out_of_range(_: Path) -> None:
+    """State 1, which alone explains the last token, is 10^400 times less probable before it."""
+    emission = torch.tensor([[1.0, 0.0], [1e-20, 1.0]], dtype=torch.float64)
+    tokens, half = torch.tensor([[0] * 20 + [1]]), torch.tensor([0.5], dtype=torch.float64)
+    with ranks() as team:
+        columns = torch.eye(2, dtype=torch.float64)[:, [team.rank]]
+        part = ShardedHMM(half, (columns,), None, emission[[team.rank]], team)
+        for count in (expected_counts, log_likelihood):
+            with pytest.raises(EvidenceError, match=r"in sequence 0 .* leave the sequence out"):
+                count(part, tokens)
+
+
+def test_ranks_that_share_states_refuse_what_float64_does_not_hold(tmp_path: Path) -> None:
+    assert finish(*together(out_of_range, tmp_path)) == [0, 0]
 
 
 def evaluated(corpus: Path, out: Path) -> None:
@@ -187,6 +220,7 @@ def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
     assert re.search(said, capfd.readouterr().err)
     assert not (out / "config.json").exists()
     assert finish(*together(job, corpus, out, size=3)) == [0, 0, 0]
+    assert not list(out.glob(".*"))  # nor does what the lost rank was writing stay
     job(corpus, tmp_path / "one")
     assert_close(tmp_path / "one", out)
 

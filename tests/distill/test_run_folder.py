@@ -172,9 +172,6 @@ def test_a_corpus_says_which_settings_differ(tmp_path: Path) -> None:
 def test_digests_of_corpora(corpus: distill.Corpus, tmp_path: Path) -> None:
     drawn = draw(tmp_path)
     assert drawn.digest == distill.Corpus.load(tmp_path).digest
-    assert (
-        drawn.digest == distill.Corpus(drawn.shards, drawn.rows, drawn.manifest).digest
-    )  # checksums not at hand
     some = [corpus.select(torch.arange(5)), corpus.select(torch.arange(1, 6)), corpus, drawn]
     assert len({one.digest for one in some}) == 4
 

@@ -1,7 +1,7 @@
 """Sampling a corpus: by one model only, saved as it goes, and enlarged by asking for more."""
 
-import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +10,7 @@ from corpora import EOS, source
 import tractile as tt
 from tractile import distill
 from tractile.distill import drawing
-from tractile.distill.corpus import write_shard
 from tractile.distill.drawing import partial_file
-from tractile.distill.manifest import Manifest, begin
 from tractile.errors import EvidenceError, FormatError, ShapeError, VocabularyMismatch
 from tractile.lm import CircuitLM
 
@@ -77,21 +75,6 @@ def test_a_folder_of_another_model_is_refused_finished_or_not(tmp_path, stopped)
     assert len(draw(tmp_path, again, model="first")) == 300
 
 
-def test_a_folder_of_an_earlier_version_is_read_and_finished_but_not_enlarged(tmp_path):
-    """Its manifest has no probe, and its shards hold the hash of all of it."""
-    old = Manifest(5, EOS, 9, 40, 32, 0, [""])
-    assert "probe" not in json.loads(old.to_json())
-    begin(tmp_path, old)
-    tokens = torch.full((32, 9), EOS, dtype=torch.int32)
-    zeros = torch.zeros(32, 9)
-    shard = {"tokens": tokens, "log_probs": zeros, "best": tokens.clone(), "prompt": tokens[:, 0] * 0}
-    write_shard(tmp_path, 0, old, shard)
-    corpus = draw(tmp_path, num_sequences=40, shard_size=32)
-    assert torch.equal(corpus.tokens[:32], tokens.long())
-    with pytest.raises(FormatError, match="cannot grow"):
-        draw(tmp_path, num_sequences=50, shard_size=32)
-
-
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf, torch.inf])
 @pytest.mark.parametrize("first", [1, 20])
 def test_probabilities_that_are_none_are_refused(tmp_path, value, first):
@@ -143,16 +126,13 @@ def test_what_is_killed_loses_what_was_drawn_since_the_last_save(tmp_path, monke
         now[0] = 10.0 * (batch - 1)
         shutil.copytree(tmp_path / "whole", tmp_path / f"killed at {batch}")
 
-    def clock():
-        return now[0]
-
+    monkeypatch.setattr(drawing, "time", SimpleNamespace(monotonic=lambda: now[0]))
     draw(
         tmp_path / "whole",
         Watched(at_start=at_start),
         num_sequences=256,
         shard_size=256,
         save_seconds=20,
-        clock=clock,
     )
     assert saved == [(20.0 * i, "partial-00000.safetensors") for i in (1, 2, 3)]
     for batch, left in ((2, 8), (3, 8), (4, 5), (5, 5), (6, 3), (8, 1)):

@@ -20,7 +20,6 @@ import tractile as tt
 from tractile import distill, embedded
 from tractile.constraints import Constraint, Vocabulary, json_schema, regex
 from tractile.decoding.vllm import VLLMLogitsProcessor
-from tractile.distill.manifest import Manifest
 from tractile.fingerprints import fingerprint
 from tractile.inference.smc import ConstraintPotential
 from tractile.lm import CircuitLM
@@ -212,21 +211,6 @@ def test_corpora_have_it_and_hmms_get_it(tmp_path: Path) -> None:
     assert tt.HMM.from_pretrained(tmp_path / "hmm").vocabulary_fingerprint == expected
     with pytest.raises(tt.errors.VocabularyMismatch, match="tokenizer"):
         distill.sample(lm, tmp_path / "other", 4, 3, ["yes"], tokenizer=tokenizer(swapped=True))
-
-
-def test_corpora_of_former_versions(tmp_path: Path) -> None:
-    """Their manifests have a hash of the tokens' names, which is compared then; their digests stay."""
-    fast = tokenizer()
-    corpus = distill.from_text(["yes no maybe"], fast, tmp_path, 3)
-    fields = json.loads((tmp_path / "manifest.json").read_text())
-    del fields["vocabulary_fingerprint"]
-    old = Manifest(**fields)
-    assert json.loads(old.to_json()) == fields
-    former = replace(corpus, manifest=old)
-    assert former.vocabulary_fingerprint is None
-    former.check_tokenizer(fast)
-    with pytest.raises(tt.errors.VocabularyMismatch, match=old.tokenizer):
-        former.check_tokenizer(tokenizer(swapped=True))
 
 
 # ---------------------------------------------------------------- who refuses another
