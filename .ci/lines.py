@@ -41,7 +41,7 @@ CEILINGS = {
     "embedded": 88,
     "inference": 5_806,
     "inference/next_token": 3_432,
-    "inference/smc": 5_849,
+    "inference/smc": 5_862,
     "layers": 2_000,
     "lm": 1_882,
     "testing": 1_402,

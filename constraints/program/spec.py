@@ -76,7 +76,7 @@ def _has_values(node: Node) -> bool:
 
 
 IN_ORDER = ("the least count is not above the most", _in_order)
-COUNTS_SOMETHING = ("its bounds leave some texts out", _counts_something)
+BOUNDS_SOMETHING = ("its bounds leave some texts out", _counts_something)
 PARTS_HAVE_TEXTS = ("no part is the node without texts", _has_texts)
 
 LEGAL: dict[Kind, Shape] = {
@@ -111,7 +111,7 @@ LEGAL: dict[Kind, Shape] = {
             ("it may read an item", lambda node: node.high != 0),
         ),
     ),
-    Kind.COUNT: Shape(parts=(0, 0), tables=1, fields=COUNTS, laws=(IN_ORDER, COUNTS_SOMETHING)),
+    Kind.COUNT: Shape(parts=(0, 0), tables=1, fields=COUNTS, laws=(IN_ORDER, BOUNDS_SOMETHING)),
     Kind.BAG: Shape(
         parts=(0, None),
         tables=2,
@@ -133,7 +133,7 @@ LEGAL: dict[Kind, Shape] = {
         laws=(PARTS_HAVE_TEXTS, ("its table is deterministic", lambda node: node.tables[0].is_deterministic)),
     ),
     Kind.TOKENS: Shape(
-        parts=(1, 1), tables=0, fields=COUNTS, laws=(IN_ORDER, COUNTS_SOMETHING, PARTS_HAVE_TEXTS)
+        parts=(1, 1), tables=0, fields=COUNTS, laws=(IN_ORDER, BOUNDS_SOMETHING, PARTS_HAVE_TEXTS)
     ),
     Kind.APART: Shape(parts=(1, 1), tables=0, laws=(PARTS_HAVE_TEXTS,)),
     Kind.ITEM: Shape(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, Protocol, final
 
 import torch
 from jaxtyping import Float, Int
@@ -25,12 +25,20 @@ from ...errors import EvidenceError
 from .confidence import Estimate, Spread, interval_of_share, spread
 from .paths import ABSENT, at_path, read_path
 
-if TYPE_CHECKING:
-    from .posterior import Posterior
-
 SHOWN = 12  # values in a printed field
 TOLERANCE = 1e-3
 """The share of the mass that may stay unread where no text is drawn."""
+
+
+class Weighted(Protocol):
+    """Particles with weights: the part of a posterior that fields need."""
+
+    @property
+    def texts(self) -> Sequence[str]: ...
+    @property
+    def log_weights(self) -> Float[Tensor, " particles"]: ...
+    @property
+    def lineage_or_own(self) -> Int[Tensor, "particles generations"]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Listed:
     texts: Sequence[str]
     log_masses: Float[Tensor, " texts"]
     log_unread: float
-    others: Posterior | None
+    others: Weighted | None
 
     @property
     def is_empty(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -33,10 +33,16 @@ from .trace import Trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .explore import Source
-
 
 K = TypeVar("K", bound=Hashable)
+
+
+class Asked(Protocol):
+    """What a posterior was sampled from, which can be asked for more (:class:`.Source`)."""
+
+    @property
+    def listed(self) -> Listed | None:
+        """Complete texts with their masses and draws of all others; None if the target has no such parts."""
 
 
 SHOWN = 7  # texts in a printed posterior
@@ -123,7 +129,7 @@ class Posterior:
     lineage: Int[Tensor, "particles resamplings"] | None = None
     parse: Callable[[str], Any] = str
     log_kept: Sequence[Float[Tensor, " tokens"]] | None = None
-    source: Source | None = attribute(default=None, compare=False)
+    source: Asked | None = attribute(default=None, compare=False)
 
     def __repr__(self) -> str:
         if self.failed:

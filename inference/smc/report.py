@@ -1,6 +1,7 @@
 """A posterior as plain JSON values, as an HTML page, and as a figure.
 
-The page shows ancestry, weights, and the distributions of each token; it is self-contained and needs no network.
+The page shows ancestry, weights, and the distributions of each token; it is self-contained and needs no network. ``post`` is a
+:class:`.Posterior`, which calls the functions of this module.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from .trace import END, Trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .posterior import Posterior
-
 
 def shortened(text: str, limit: int = 80) -> str:
     """Return a text of at most ``limit`` characters, cut off with an ellipsis if it is longer."""
@@ -30,7 +29,7 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def as_dict(post: Posterior) -> dict[str, Any]:
+def as_dict(post: Any) -> dict[str, Any]:
     """Return a posterior as plain JSON values."""
     return {
         "failed": post.failed,
@@ -57,7 +56,7 @@ def as_dict(post: Posterior) -> dict[str, Any]:
     }
 
 
-def as_html(post: Posterior, trace: Trace) -> str:
+def as_html(post: Any, trace: Trace) -> str:
     """Return an HTML page of a posterior that has a trace; its best particle is marked and shown first."""
     texts, best, best_text = dict[str, float](), None, None
     if not post.failed:
@@ -90,7 +89,7 @@ def as_html(post: Posterior, trace: Trace) -> str:
     return re.sub("@([A-Z]+)@", lambda part: parts[part[1]], template)
 
 
-def as_figure(post: Posterior) -> Figure:
+def as_figure(post: Any) -> Figure:
     """Return a figure of a posterior: effective sample sizes, weights along the ancestry (with a trace), heaviest texts."""
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure

@@ -155,7 +155,7 @@ CALLS = {
         "inference/next_token": 2652,
     },
     samplers: {
-        "constraints/automata": 650, "constraints/engine": 518, "constraints/program": 16, "circuits": 462, "layers": 2001,
+        "constraints/automata": 650, "constraints/engine": 518, "constraints/program": 16, "circuits": 462, "layers": 2380,
         "inference/next_token": 5019, "inference/queries": 13, "inference/smc": 8467,
     },
     # weights of each type are read as such, and products of extreme ones are found to be so
