@@ -143,7 +143,7 @@ def _planned(
     model: str = "",
     tokenizer: Any = None,
 ) -> Manifest:
-    """Check what is asked for and return the manifest of it."""
+    """Check the arguments of :func:`sample`; return the manifest of the corpus that they describe."""
     if lm.eos_token_id is None:
         raise ShapeError(
             "sample: the language model has no end-of-sequence token, so sequences cannot be padded"

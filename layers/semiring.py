@@ -120,7 +120,7 @@ class Semiring(ABC, Generic[Value]):
         """Return the device of a value."""
 
     def incidence(self, x: Value, matrix: Any, axis: int) -> Value:
-        """Apply an :class:`~tractile.layers.Incidence` along ``axis``."""
+        """Multiply x along ``axis`` by a matrix of zeros and ones, an :class:`~tractile.layers.Incidence`."""
         device = self.device(x)
         return self.segment_sum(
             self.gather(x, matrix.col.to(device), axis), matrix.row.to(device), matrix.shape[0], axis

@@ -63,7 +63,7 @@ def split(c: Contains, n: int, count: int, need: Need, so_far: Counts) -> list[t
 
 
 def negated(need: Need) -> list[Need]:
-    """Return needs whose union is the complement of this need."""
+    """Return the needs of which a value satisfies at least one exactly if it does not satisfy ``need``."""
     if need == NEVER:
         return [ANY]
     return [frozenset([(node, not sign)]) for node, sign in sorted(need)]

@@ -62,8 +62,8 @@ class Needs:
     # ------------------------------------------------------------ emptiness
 
     def empty(self, need: Need, depth: int = LOOK_AHEAD) -> bool:
-        """Return whether no value satisfies a need, looking ``depth`` levels of nesting down.
-        False where that is not known."""
+        """Return whether it is certain, looking ``depth`` levels of nesting down, that no value satisfies a need.
+        False decides nothing: what is empty further down is left out of the finished program (``prune.py``)."""
         if not need or need == NEVER or not depth:
             return need == NEVER
         key = (need, depth)

@@ -225,8 +225,8 @@ def distinct(writer: Writer, shape: Arrays, values: list[Nfa]) -> Node:
 
 
 def repeating(writer: Writer, shape: Arrays, known: list[dict[Hashable, Nfa]]) -> Node:
-    """Return the node of arrays of listed items of which two are equal.
-    ``known``: by position, the values that an item may have; the last for all later ones."""
+    """Return the node of arrays in which two items are equal, where items have finitely many values.
+    ``known``: by position, these values with the texts that spell each; the last entry holds for all later positions too."""
     steady = max(shape.least, len(known) - 1)
 
     def twice(value: Hashable) -> Node:
