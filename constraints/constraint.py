@@ -21,7 +21,7 @@ from . import origins, validation
 from .automata import dfa, nfa, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
-from .automata.work import SIMPLIFYING, limited_to, uncollected
+from .automata.work import SIMPLIFYING, limited_to
 from .compiled import ConstraintAutomaton
 from .contradictions import empty_language, lacking, unwritten
 from .engine.bytes import Bytes
@@ -253,7 +253,6 @@ class Constraint:
     # ------------------------------------------------------------ texts
 
     @cached_property
-    @uncollected()
     def bytes_automaton(self) -> Nfa:
         """The trimmed, epsilon-free byte automaton of :attr:`finite`.
 

@@ -19,7 +19,7 @@ from .. import limits
 from ..core import Account as Units
 from ..core import account as account_in_force
 from ..core import enter, watch
-from ..core import spend as count
+from ..core import spend as spend
 from . import request_limits
 
 SIMPLIFYING = limits.WORK / 2
@@ -77,6 +77,7 @@ class Limited(ContextDecorator):
 
     def __enter__(self) -> None:
         if in_force() is None:
+            request_limits.check()
             self.account = Account(
                 request_limits.allowed_work(limits.WORK if self.units is None else self.units)
             )
@@ -94,25 +95,10 @@ def limited(units: float | None = None) -> Limited:
     """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits; also a decorator.
 
     Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`. Python's
-    collector of garbage is off inside, as in :func:`uncollected`.
+    collector of garbage is off inside: hardly any cyclic garbage is made, and it would go through all cached objects again and
+    again, for a third of the time.
     """
     return Limited(units)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Turn Python's collector of cyclic garbage off inside.
-
-    Hardly any such garbage is made, and the collector would go through all cached objects again and again, for a third of the
-    time.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @contextmanager
@@ -143,34 +129,9 @@ def attempt(units: float, share: float = 0.5) -> Iterator[None]:
                 outer.spent += min(account.spent, account.limit)
 
 
-class At:
-    """What :func:`at` returns."""
-
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, TooManyStates) and error.path is None:
-            raise TooManyStates(str(error), limit=error.limit, path=self.path) from None
-
-
-def at(path: str) -> At:
-    """Add ``path``, a place in the constraint, to a ``TooManyStates`` that is raised inside and names none."""
-    return At(path)
-
-
-def spend(units: float) -> None:
-    """Add units of work to the account in force, if there is one.
-
-    Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
-    """
-    request_limits.check()
-    count(units)
+def at(path: str, error: TooManyStates) -> TooManyStates:
+    """Return an error with its place in the constraint: ``path``, if it names none."""
+    return error if error.path is not None else TooManyStates(str(error), limit=error.limit, path=path)
 
 
 def too_much() -> TooManyStates:
@@ -235,7 +196,6 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             result, key, units = measured(*args, **kwargs)  # type: ignore[arg-type]
             account = in_force()
             if account is not None and key not in account.paid:
-                request_limits.check()
                 account.pay(units)
             if isinstance(result, TooManyStates):
                 raise result

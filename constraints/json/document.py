@@ -7,7 +7,6 @@ one holds for all.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from .drafts import IN_DRAFT_3, LATEST, draft_of, published
 from .python_types import is_type, type_schema
 from .vocabulary import (
     ANNOTATIONS,
+    APPLIED,
     EVER,
     FORMS,
     KEYWORDS,
@@ -46,10 +46,7 @@ def read_schema(schema: Any) -> Schema:
     try:
         if isinstance(schema, os.PathLike) or (isinstance(schema, str) and schema.endswith(".json")):
             schema = Path(schema).read_text(encoding="utf-8-sig")
-        if written_values(schema, {}) > limits.LENGTH:
-            raise ValueError(
-                f"it is more than {limits.LENGTH:,} values long where parts that are shared are written out"
-            )
+        check_length(schema)
         if isinstance(schema, str):
             schema = json.loads(schema.removeprefix("\ufeff"))
             json.dumps(schema, allow_nan=False)  # a number that is no JSON, or too large
@@ -62,20 +59,16 @@ def read_schema(schema: Any) -> Schema:
     return schema
 
 
-def written_values(value: Any, known: dict[int, float]) -> float:
-    """Count the values in a structure as JSON text would have them.
-    A shared part counts each time; a structure within itself counts as infinite."""
-    if not isinstance(value, STRUCTURES):
-        return 1
-    found = known.get(id(value))
-    if found is None:
-        known[id(value)] = math.inf
-        found = 1 + len(value)
-        for part in value.values() if isinstance(value, dict) else value:
-            if isinstance(part, STRUCTURES):
-                found += written_values(part, known) - 1
-        known[id(value)] = found
-    return found
+def check_length(value: Any) -> None:
+    """Raise ``ValueError`` if a structure is longer than ``limits.LENGTH`` values as JSON text, where shared parts are written out."""
+    todo, count = [value], 1
+    for each in todo:
+        if isinstance(each, STRUCTURES):
+            count += len(each)
+            if count > limits.LENGTH:
+                why = f"it is more than {limits.LENGTH:,} values long where parts that are shared are written out"
+                raise ValueError(why)
+            todo += each.values() if isinstance(each, dict) else each
 
 
 def located(base: str, reference: str, path: str) -> tuple[str, str]:
@@ -144,7 +137,7 @@ class Document:
         self.read = read_in(self.draft)
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
-        self.numbers: dict[tuple[int, int], int] = {}
+        self.known: dict[tuple[int, int], Node] = {}  # the nodes by fingerprint and resource
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
         self.inner: dict[
@@ -203,10 +196,11 @@ class Document:
         """Return the node of a schema; schemas of equal content in one resource share it."""
         resource = self.owner.get(id(schema), resource)
         key = (self.fingerprint(schema), id(resource))
-        if key not in self.numbers:
-            self.numbers[key] = len(self.nodes)
-            self.nodes.append(Node(schema, resource, path, len(self.nodes)))
-        return self.nodes[self.numbers[key]]
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = Node(schema, resource, path, len(self.nodes))
+            self.nodes.append(found)
+        return found
 
     def fingerprint(self, schema: Any) -> int:
         """Return a number that schemas with equal content share.
@@ -215,14 +209,14 @@ class Document:
             return self.prints.setdefault(repr(schema), len(self.prints))
         known = self.print_of.get(id(schema))
         if known is None:
-            inner = tuple([(step, self.fingerprint(below)) for step, below in self.below(schema)])
-            left_out = {*SILENT, *(step.partition("/")[0] for step, _ in inner)} if inner else SILENT
-            own = {key: value for key, value in schema.items() if key not in left_out}
-            found = self.prints.setdefault((repr(own), inner), len(self.prints))
-            known = self.print_of[id(schema)] = (
-                found,
-                schema,
-            )  # kept alive, so that no other schema gets its id
+            inner = [(step, self.fingerprint(below)) for step, below in self.below(schema)]
+            own = [
+                (key, value)
+                for key, value in schema.items()
+                if key not in SILENT and not (inner and key in APPLIED and value and isinstance(value, STRUCTURES))
+            ]
+            found = self.prints.setdefault((repr(own), *inner), len(self.prints))
+            known = self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
         return known[0]
 
     def check(self, schema: dict[str, Any], path: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from ...errors import UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata.work import at, spend
 from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
 from .closed_objects import APART, TRACKED
@@ -111,16 +111,18 @@ class Keywords:
         ``APART``. Raises :class:`Circular`.
         """
         key = (node.number, sign, tracked)
-        if key not in self.memo:
+        found = self.memo.get(key)
+        if found is None:
             if key in self.active:
                 raise Circular("the reference leads back to itself", path=node.path)
             self.active.add(key)
             try:
-                with at(node.path):
-                    self.memo[key] = self.work_out(node, sign, tracked)
+                found = self.memo[key] = self.work_out(node, sign, tracked)
+            except TooManyStates as error:
+                raise at(node.path, error) from None
             finally:
                 self.active.discard(key)
-        return self.memo[key]
+        return found
 
     def possible(self, value: Value) -> Value:
         """Return the values without shapes that are known to be empty."""

@@ -40,16 +40,17 @@ class Needs:
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""
-        if need not in self.values:
+        found = self.values.get(need)
+        if found is None:
             nodes = () if need == NEVER else sorted(need)
             closing = 0 if self.open_objects else CLOSING
-            parts = (
+            parts = [
                 self.keywords.value(self.document.nodes[number], sign, closing if sign else 0)
                 for number, sign in nodes
-            )
+            ]
             found = NOTHING if need == NEVER else meet_all(self.keywords, parts)
-            self.values[need] = found if self.open_objects else closed(found)
-        return self.values[need]
+            found = self.values[need] = found if self.open_objects else closed(found)
+        return found
 
     def where(self, need: Need) -> str:
         """Return the path of a schema in the need, for messages; empty if there is none."""

@@ -69,6 +69,15 @@ def is_schema(value: Any) -> bool:
     return isinstance(value, dict | bool)
 
 
+def are_schemas(values: Any) -> bool:
+    """Return whether all values can be schemas."""
+    return SCHEMAS.issuperset(map(type, values)) or all(map(is_schema, values))
+
+
+SCHEMAS = frozenset([dict, bool])
+"""The types of schemas."""
+
+
 def is_number(value: Any) -> bool:
     """Return whether a value is a JSON number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -100,8 +109,8 @@ FORMS: dict[str, Any] = {
     "positive": lambda v: is_number(v) and v > 0,
     "count": lambda v: is_number(v) and v >= 0 and v == int(v),
     "schema": is_schema,
-    "schemas": lambda v: all_are(v, is_schema) and bool(v),
-    "map": lambda v: isinstance(v, dict) and all_are(list(v.values()), is_schema),
+    "schemas": lambda v: isinstance(v, list) and are_schemas(v) and bool(v),
+    "map": lambda v: isinstance(v, dict) and are_schemas(v.values()),
     "lists": lambda v: isinstance(v, dict) and all(all_are(x, is_string) for x in v.values()),
     "discriminator": lambda v: isinstance(tag_name(v), str),
     "dependencies": lambda v: (

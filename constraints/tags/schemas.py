@@ -15,6 +15,7 @@ from ..calls.arguments import placed
 from ..constraint import Constraint
 from ..json.document import Schema, read_schema
 from ..json.needs import Needs
+from ..automata.work import limited
 from ..json.nodes import Reading, Writer
 from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need
@@ -79,6 +80,7 @@ def schema_values(
     return found
 
 
+@limited()
 def written(
     schema: Schema, style: Parameters | Space, without: tuple[str, ...], any_order: bool
 ) -> Constraint:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ....errors import UnsupportedConstraint
-from ... import limits
-from ...automata.work import at, limited, uncollected
+from ....errors import TooManyStates, UnsupportedConstraint
+from ...automata.work import at, limited
 from ...narrowing import Narrowing
 from ...program import nodes
 from ...program.node import Node
@@ -109,10 +108,10 @@ class Writer:
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""
-        if (found := self.needs.values.get(need)) is not None:
-            return found
-        with limited(limits.WORK), at(self.needs.where(need)):
+        try:
             return self.needs.value(need)
+        except TooManyStates as error:
+            raise at(self.needs.where(need), error) from None
 
     def words(self, value: Value) -> list[bytes]:
         """Return the texts of the null and the booleans of a value."""
@@ -132,7 +131,7 @@ class Writer:
     def written(self, write: Callable[[], Node]) -> Node:
         """Return what is written, with an error if the schema nests too deep."""
         try:
-            with uncollected():
+            with limited():
                 found = write()
                 while self._later:
                     need, rule = self._later.popitem()
@@ -175,8 +174,12 @@ class Writer:
     def body(self, need: Need) -> Node:
         """Return the node of a need's texts, by the types of its values."""
         value = self.value(need)
-        with at(self.needs.where(need)):
+        try:
             options = [nodes.text(word) for word in self.words(value)]
             options += [number(shape, self.notation) for shape in value.number]
             options += [string(shape, each) for shape in value.string for each in self.style.spellings]
-            return nodes.alt(*options, *arrays(self, need), *objects(self, need, self.style))
+            options += arrays(self, need) if value.array else ()
+            options += objects(self, need, self.style) if value.object else ()
+            return options[0] if len(options) == 1 else nodes.alt(*options)
+        except TooManyStates as error:
+            raise at(self.needs.where(need), error) from None
