@@ -36,6 +36,8 @@ from .vocabulary import (
 
 Schema = dict[str, Any] | bool
 STRUCTURES = (dict, list, tuple)
+NAMING = frozenset(["id", "$id", "$anchor", "$dynamicAnchor"])
+"""The keywords that give a schema a name."""
 
 
 def read_schema(schema: Any) -> Schema:
@@ -157,25 +159,30 @@ class Document:
             schema, resource, path = stack.pop()
             if not isinstance(schema, dict):
                 continue
-            hidden = 4 <= self.draft <= 7 and "$ref" in schema  # drafts 4 to 7 ignore its siblings
-            name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
-            if isinstance(name, str):
-                uri, anchor = located(resource.uri, name, path)
-                if uri:
-                    resource = Resource(uri, schema, path)
-                    self.resources[resource.uri] = resource
-                    self.owner[id(schema)] = resource
-                    if not path:
-                        self.root = self.resources[""] = resource
-                if anchor and 4 <= self.draft <= 7:
-                    resource.anchors[anchor] = (schema, path, False)
-            for key in ("$anchor", "$dynamicAnchor"):
-                anchor = schema.get(key, "")
-                if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
-                    resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
+            if not NAMING.isdisjoint(schema):
+                resource = self.named(schema, resource, path)
             found = self.inner[id(schema)] = subschemas(schema)
-            for step, inner in reversed(found):
-                stack.append((inner, resource, f"{path}/{step}"))
+            stack += [(inner, resource, f"{path}/{step}") for step, inner in reversed(found)]
+
+    def named(self, schema: dict[str, Any], resource: Resource, path: str) -> Resource:
+        """Register the identifier and the anchors of a schema within a resource; return the resource that it is part of."""
+        hidden = 4 <= self.draft <= 7 and "$ref" in schema  # drafts 4 to 7 ignore its siblings
+        name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
+        if isinstance(name, str):
+            uri, anchor = located(resource.uri, name, path)
+            if uri:
+                resource = Resource(uri, schema, path)
+                self.resources[resource.uri] = resource
+                self.owner[id(schema)] = resource
+                if not path:
+                    self.root = self.resources[""] = resource
+            if anchor and 4 <= self.draft <= 7:
+                resource.anchors[anchor] = (schema, path, False)
+        for key in ("$anchor", "$dynamicAnchor"):
+            anchor = schema.get(key, "")
+            if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
+                resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
+        return resource
 
     def below(self, schema: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return the subschemas of a schema, as :func:`.subschemas`."""

@@ -40,6 +40,7 @@ NAMING = {
     "dependentSchemas",
     "dependencies",
 }
+REFERRING = frozenset(REFERENCES)
 COMPARED = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 
 
@@ -54,12 +55,12 @@ def narrowings(
     ``escapes``: whether strings may have escapes that are not needed. ``place``: a path as the warnings have it."""
     schemas = list(reached(document))
     for schema, path in schemas:
-        for key, value in schema.items():
-            if key not in NAMED and (keyword := meant(key, value)) is not None:
+        for key in () if NAMED.issuperset(schema) else schema:
+            if key not in NAMED and (keyword := meant(key, schema[key])) is not None:
                 tell(place(path), key, keyword)
     spelled = escapes and any(compares_strings(schema, asserts_format) for schema, _ in schemas)
     found = (each for schema, path in schemas for each in lacks(schema, path, asserts_format, notation))
-    return merged(found, [ESCAPES] * spelled)
+    return merged(dict.fromkeys(found), [ESCAPES] * spelled)
 
 
 def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
@@ -76,11 +77,11 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
             schema = {"$ref": schema["$ref"]}
         document.check(schema, path)
         yield schema, path
-        for key in REFERENCES:
+        for key in () if REFERRING.isdisjoint(schema) else REFERENCES:
             if key in schema and document.reads(key):
                 stack.append(document.resolve(Node(schema, resource, path, -1), key))
         for step, inner in document.below(schema):
-            if step.partition("/")[0] in document.read:
+            if isinstance(inner, dict) and step.partition("/")[0] in document.read:
                 stack.append((inner, resource, f"{path}/{step}"))
 
 
