@@ -18,7 +18,7 @@ from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
 from .closed_objects import APART, TRACKED
 from .combinators import any_of, apart, dependent, meet_all, negation, one_of, reference
 from .conditions import all_of, condition
-from .document import Document, Node, read_in
+from .document import Document, Node, knows, read_in
 from .shapes import ANY, NEVER, Need
 from .structures import (
     contains,
@@ -61,8 +61,6 @@ class Keywords:
     ) -> None:
         self.document, self.asserts_format, self.tuples = document, asserts_format, tuples
         self.empty = empty
-        self.rules = rules_of(document.draft)
-        self.late = LATE if document.knows(2019) else ()
         self.memo: dict[tuple[int, bool, int], Value] = {}
         self.active: set[tuple[int, bool, int]] = set()
 
@@ -132,13 +130,10 @@ class Keywords:
     def work_out(self, node: Node, sign: bool, tracked: int) -> Value:
         """Compute :meth:`value` from the rules of the keywords."""
         spend(140)
-        schema, document = node.schema, self.document
-        late = [key for key in self.late if key in schema]
-        if "$ref" in schema and 4 <= document.draft <= 7:
+        schema = node.schema
+        if "$ref" in schema and 4 <= self.document.draft <= 7:
             return reference(self, node, sign, tracked, "$ref")
-        known = [key for key in schema if key in self.rules]
-        rules = dict.fromkeys([self.rules[key] for key in known if key in FIRST])
-        rules |= dict.fromkeys([self.rules[key] for key in known if key not in FIRST])
+        rules, late = rules_of(tuple(schema), self.document.draft)
         parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:
             failing = (
@@ -190,7 +185,10 @@ RULES: dict[str, Keyword] = {
 """The rule of each keyword. One that several keywords have reads them together."""
 
 
-@lru_cache
-def rules_of(draft: int) -> dict[str, Keyword]:
-    """Return the rules of the keywords of a draft."""
-    return {key: rule for key, rule in RULES.items() if key in read_in(draft)}
+@lru_cache(1024)
+def rules_of(keywords: tuple[str, ...], draft: int) -> tuple[list[Keyword], list[str]]:
+    """Return the rules of some keywords in a draft, in the order in which they are applied, and those of :data:`LATE`."""
+    known = [key for key in keywords if key in RULES and key in read_in(draft)]
+    known.sort(key=lambda key: key not in FIRST)
+    late = [key for key in LATE if key in keywords and knows(draft, 2019)]
+    return list(dict.fromkeys(RULES[key] for key in known)), late

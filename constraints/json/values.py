@@ -41,20 +41,19 @@ def meet(a: Value, b: Value) -> Value:
     """Return the values in both sets. Raises ``TooManyStates`` if there are too many shapes."""
     if a is EVERYTHING or b is EVERYTHING:
         return b if a is EVERYTHING else a
+    null, boolean, number, string, array, other = a
     return Value(
-        a.null and b.null,
-        a.boolean & b.boolean,
-        meet_shapes(a.number, b.number),
-        meet_shapes(a.string, b.string),
-        meet_shapes(a.array, b.array),
-        meet_shapes(a.object, b.object),
+        null and b.null,
+        boolean & b.boolean,
+        number and b.number and meet_shapes(number, b.number),
+        string and b.string and meet_shapes(string, b.string),
+        array and b.array and meet_shapes(array, b.array),
+        other and b.object and meet_shapes(other, b.object),
     )
 
 
 def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """Return the intersection of two unions of shapes, without pairs that are known to be empty."""
-    if not a or not b:
-        return ()
+    """Return the intersection of two unions of some shapes, without pairs that are known to be empty."""
     if len(b) == 1 and b[0] is WHOLE[type(b[0])]:
         return a
     if len(a) == 1 and a[0] is WHOLE[type(a[0])]:
@@ -134,8 +133,8 @@ def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
 def only(kind: str, shapes: Iterable[Any], sign: bool) -> Value:
     """Return the values of one type with these shapes.
     If ``sign``, also all values of other types."""
-    replaced: Any = {kind: tuple(shapes)}
-    return (EVERYTHING if sign else NOTHING)._replace(**replaced)
+    others, place = EVERYTHING if sign else NOTHING, Value._fields.index(kind)
+    return Value(*others[:place], tuple(shapes), *others[place + 1 :])
 
 
 def limited(shapes: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from .counting import alive, may_begin, may_end
 from .node import Kind, Node
