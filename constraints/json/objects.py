@@ -7,8 +7,8 @@ condition that one must exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import TooManyStates
 from .. import limits
@@ -177,8 +177,7 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
 # ---------------------------------------------------------------- name by name
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """An object shape with its conditions resolved name by name.
 
     Attributes
@@ -229,14 +228,14 @@ def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
 
 def is_closed(shape: Objects) -> bool:
     """Return whether only names that a shape lists may be written."""
-    return any(need == NEVER and not others.patterns for others, need in shape.others)
+    return bool(shape.others) and any(need == NEVER and not others.patterns for others, need in shape.others)
 
 
 def form(needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...]) -> list[Form]:
     """Return the form of a shape without ``some``, or none if a required member may not be there."""
     number = {name: i for i, name in enumerate(names)}
     each = tuple([need_of(shape, name, needs.names) if is_text(name) else NEVER for name in names])
-    required = frozenset(number[name] for name in shape.required)
+    required = frozenset([number[name] for name in shape.required])
     if any(each[i] == NEVER for i in required):
         return []
     least = 0 if not some and shape.least <= len(required) else shape.least
@@ -248,8 +247,8 @@ def form(needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str,
 def names_of(needs: Needs, shapes: Sequence[Objects]) -> tuple[str, ...]:
     """Return the names that an object tells apart one by one.
     They are the declared ones and those listed in conditions on names, such as ``propertyNames`` with ``enum``."""
-    names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
-    names |= dict.fromkeys(name for shape in shapes for name in shape.required)
+    names = dict.fromkeys([name for shape in shapes for name, _ in shape.names])
+    names |= dict.fromkeys([name for shape in shapes for name in shape.required])
     for shape in shapes:
         listed = list(needs.names(shape.naming)) if shape.naming else []
         for finder, naming, _ in shape.some:

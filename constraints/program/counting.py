@@ -8,7 +8,7 @@ from ..automata.work import metered, spend
 from ..core import Alive as Alive
 from ..core import alive as alive_of
 from ..core import written_out as copies_of
-from .node import Node
+from .node import Kind, Node
 from .tables import Table
 
 
@@ -43,7 +43,8 @@ def allowed(node: Node, bits: int, count: int) -> int:
 
 def may_begin(node: Node) -> bool:
     """Return whether a ``BAG`` may read a label at all and still be completed."""
-    first, later = (_live(node) & table.labels for table in node.tables)
+    live = _live(node)
+    first, later = live & node.tables[0].labels, live & node.tables[1].labels
     if node.high is None and node.low == node.required.bit_count() and not node.required & ~(first & later):
         return first != 0  # no more is wanted than the required ones, which may come in any place
     return bool(_allowed(node, 0, 0, node.tables[0].labels))
@@ -74,11 +75,8 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
 
 def _live(node: Node) -> int:
     """Return the labels of a ``BAG`` whose value has a text, as the bits of a number."""
-    found = (1 << len(node.parts)) - 1
-    for label, value in enumerate(node.parts):
-        if value.is_nothing:
-            found ^= 1 << label
-    return found
+    nothing = [1 << label for label, value in enumerate(node.parts) if value.kind is Kind.ALT and not value.parts]
+    return (1 << len(node.parts)) - 1 - sum(nothing)
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:

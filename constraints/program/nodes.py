@@ -36,7 +36,7 @@ A longer one stays a node of its own: sequences of sequences would double at eac
 SEQ, ALT = Kind.SEQ, Kind.ALT
 """Found faster than the members of an enumeration."""
 
-_known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
+_known: dict[tuple[Hashable, ...], ref[Node]] = {}
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
@@ -55,10 +55,18 @@ def interned(
     Not for rules. The functions below ask for it; they leave out what cannot be read.
     """
     attributes = kind, parts, tables, low, high, required, members, ordered
-    found = _known.get(attributes)
+    known = _known.get(attributes)
+    found = None if known is None else known()
     if found is None:
-        found = _known[attributes] = Node(*attributes)
+        found = Node(*attributes)
+        _known[attributes] = ref(found, lambda gone: forget(attributes, gone))
     return found
+
+
+def forget(attributes: tuple[Hashable, ...], gone: ref[Node]) -> None:
+    """Forget a node that is no more, unless an equal one has been made since."""
+    if _known.get(attributes) is gone:
+        del _known[attributes]
 
 
 EMPTY = interned(Kind.SEQ, ())
@@ -93,9 +101,7 @@ def seq(*parts: Node) -> Node:
 
 def alt(*options: Node) -> Node:
     """Return the node of the texts of any of some nodes."""
-    flat = dict.fromkeys(
-        each for option in options for each in (option.parts if option.kind is ALT else (option,))
-    )
+    flat = dict.fromkeys([each for option in options for each in (option.parts if option.kind is ALT else (option,))])
     return next(iter(flat)) if len(flat) == 1 else interned(ALT, tuple(flat))
 
 
@@ -158,7 +164,7 @@ def bag(
     ----------
     first, later
         The names of the first member, and of those after it, with all that stands before and after a name. The label of an
-        accepting state says which value follows; no state goes on after one that is accepted (else ``ValueError``).
+        accepting state says which value follows; no state goes on after one that is accepted (``spec.py`` has all laws).
     values
         The value of each label. A label whose value has no texts is never read.
     members
@@ -169,15 +175,7 @@ def bag(
         Labels never fall from one member to the next; the labels from ``members`` on stand anywhere.
     """
     parts = tuple(values)
-    if first.goes_on or later.goes_on:
-        raise ValueError(
-            "bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own"
-        )
-    if first.accepts_empty or later.accepts_empty:
-        raise ValueError("bag: a name is empty; let each begin with a byte of its own")
-    needed = sum(1 << each for each in set(required))
-    if needed >> members:
-        raise ValueError(f"bag: a required label is not below {members}, the number of members")
+    needed = sum([1 << each for each in {*required}])
     names = with_fresh_start(first), with_fresh_start(later)
     ordered = ordered and members > 1
     found = interned(Kind.BAG, parts, names, max(low, needed.bit_count()), high, needed, members, ordered)

@@ -56,9 +56,10 @@ def in_braces(
 ) -> Node:
     """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
     spend(5 * len(order))
-    if any(inner(form.needs[i]) is NOTHING for i in form.required):
+    value = {i: inner(form.needs[i]) for i in form.required}
+    if NOTHING in value.values():
         return NOTHING
-    value = {i: inner(form.needs[i]) for i in order}
+    value |= {i: inner(form.needs[i]) for i in order if i not in value}
     live = [i for i in order if value[i] is not NOTHING]
     others = [(kind, found) for kind, each in form.others if (found := inner(each)) is not NOTHING]
     if form.some and not others:
@@ -75,7 +76,7 @@ def in_braces(
         what = "arguments that are not declared have no name in Python"
         raise UnsupportedConstraint(what, path=writer.needs.where(need))
     required = [k for k, i in enumerate(live) if i in form.required]
-    tables = names_tables(tuple(form.names[i] for i in live), form.names, classes, style)
+    tables = names_tables(tuple([form.names[i] for i in live]), form.names, classes, style)
     parts = after_names(values, style, style.joint)
 
     def some(low: int) -> Node:

@@ -38,6 +38,7 @@ def value_node(
     alternatives, or a pattern or a multiple takes too much work.
     """
     plain = Writer.of(schema, style if style.indent is None else style.unindented, reading)
+    plain.parts = None if style.indent is None else {}
     node, narrowed = plain.root(), plain.narrowed
     if style.indent is not None and node is not NOTHING:
         depth, is_all = levels(plain, most_levels)
@@ -48,6 +49,7 @@ def value_node(
 
 def levels(plain: Writer, most: int) -> tuple[int, bool]:
     """Return to how many levels of nesting values are followed, at most so many, and whether that is all of them."""
+    assert plain.parts is not None
     level, size = {plain.needs.keywords.root(): None}, 1
     for depth in range(most):
         level = {inner: None for need in level for inner in plain.parts.get(need, ())}

@@ -70,8 +70,8 @@ class Writer:
         self.needs, self.style, self.notation, self.narrowed = needs, style, notation, narrowed
         self.left = left
         self.blank = blanks(style.blank)
-        self.parts: dict[Need, dict[Need, None]] = {}  # the needs within the values of each need
-        self._known: dict[Need, Node] = {}
+        self.parts: dict[Need, dict[Need, None]] | None = None  # the needs within the values of each need, if asked for
+        self._known: dict[Need, Node] = {NEVER: NOTHING}
         self._open: dict[Need, Node | None] = {}
         self._later: dict[Need, Node] = {}  # rules whose texts are found when no other need is open
 
@@ -144,13 +144,13 @@ class Writer:
 
     def node(self, need: Need) -> Node:
         """Return the node of a need's texts; a need within itself becomes a rule, and so does one deep within others."""
-        if need == NEVER or self.left < 0:
-            return NOTHING
-        if self._open:
+        if self.parts is not None and self._open:
             self.parts.setdefault(next(reversed(self._open)), {})[need] = None
         found = self._known.get(need)
         if found is not None:
             return found
+        if self.left < 0:
+            return NOTHING
         if need in self._open:
             rule = self._open[need]
             if rule is None:
