@@ -159,6 +159,7 @@ def meet_all(k: Keywords, parts: Iterable[Value]) -> Value:
     found = EVERYTHING
     for part in parts:
         found = meet(found, part)
-        if max(len(found.number), len(found.string), len(found.array), len(found.object)) > FEW:
+        number, string, array, other = found.shapes
+        if len(other) > FEW or len(array) > FEW or len(string) > FEW or len(number) > FEW:
             found = k.possible(found)
     return found

@@ -21,7 +21,6 @@ from .drafts import IN_DRAFT_3, LATEST, draft_of, published
 from .python_types import is_type, type_schema
 from .vocabulary import (
     ANNOTATIONS,
-    APPLIED,
     EVER,
     FORMS,
     KEYWORDS,
@@ -140,6 +139,7 @@ class Document:
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.known: dict[tuple[int, int], Node] = {}  # the nodes by fingerprint and resource
+        self.met: dict[tuple[int, int], Node] = {}  # by schema and the resource in which it was met
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
         self.inner: dict[
@@ -201,30 +201,32 @@ class Document:
 
     def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
         """Return the node of a schema; schemas of equal content in one resource share it."""
-        resource = self.owner.get(id(schema), resource)
-        key = (self.fingerprint(schema), id(resource))
-        found = self.known.get(key)
+        at = (id(schema), id(resource))  # both are kept alive
+        found = self.met.get(at)
         if found is None:
-            found = self.known[key] = Node(schema, resource, path, len(self.nodes))
-            self.nodes.append(found)
+            resource = self.owner.get(id(schema), resource)
+            key = (self.fingerprint(schema), id(resource))
+            found = self.known.get(key)
+            if found is None:
+                found = self.known[key] = Node(schema, resource, path, len(self.nodes))
+                self.nodes.append(found)
+            self.met[at] = found
         return found
 
     def fingerprint(self, schema: Any) -> int:
         """Return a number that schemas with equal content share.
         Annotations such as titles are ignored; the order of members counts."""
+        known = self.print_of.get(id(schema))
+        if known is not None:
+            return known[0]
         if not isinstance(schema, dict):
             return self.prints.setdefault(repr(schema), len(self.prints))
-        known = self.print_of.get(id(schema))
-        if known is None:
-            inner = [(step, self.fingerprint(below)) for step, below in self.below(schema)]
-            own = [
-                (key, value)
-                for key, value in schema.items()
-                if key not in SILENT and not (inner and key in APPLIED and value and isinstance(value, STRUCTURES))
-            ]
-            found = self.prints.setdefault((repr(own), *inner), len(self.prints))
-            known = self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
-        return known[0]
+        inner = [(step, self.fingerprint(below)) for step, below in self.below(schema)]
+        left_out = SILENT.union([step.partition("/")[0] for step, _ in inner]) if inner else SILENT
+        own = [item for item in schema.items() if item[0] not in left_out]
+        found = self.prints.setdefault((repr(own), *inner), len(self.prints))
+        self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
+        return found
 
     def check(self, schema: dict[str, Any], path: str) -> None:
         """Raise ``UnsupportedConstraint`` if a keyword's value has the wrong form.

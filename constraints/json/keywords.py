@@ -72,7 +72,7 @@ class Keywords:
 
     def need_of(self, node: Node, sign: bool = True) -> Need:
         """Return the need of a node, resolving a bare ``$ref``."""
-        met = set()
+        met = set[int]()
         while "$ref" in node.schema:
             asserting = [key for key in node.schema if self.document.reads(key)]
             if asserting != ["$ref"] and not 4 <= self.document.draft <= 7:

@@ -92,9 +92,9 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
         need = k.need(extra, node, "additionalProperties")
         seen = (None if "additionalProperties" in schema else others) if tracked else Others()
         shape = Objects(
-            tuple((n, k.need(s, node, f"properties/{pointer(n)}")) for n, s in names.items()),
+            tuple([(n, k.need(s, node, f"properties/{pointer(n)}")) for n, s in names.items()]),
             patterns=tuple(
-                (p, k.need(s, node, f"patternProperties/{pointer(p)}")) for p, s in patterns.items()
+                [(p, k.need(s, node, f"patternProperties/{pointer(p)}")) for p, s in patterns.items()]
             ),
             others=((others, need),) if need else (),
             seen=seen,
