@@ -74,13 +74,16 @@ def narrowings(
         found: dict[tuple[Objects, tuple[Some, ...]], None] = {}
         for narrowed, witness in ways:
             spend(20 * (1 + len(names)))
-            met = [narrowed.meet(Objects(((name, need),), (name,))) for name in names]
-            if narrowed in met:  # the shape requires such a member anyway
-                found[narrowed, witness] = None
+            known = {name: narrowed.by_name.get(name, ANY) for name in names}
+            joined = {name: both(known[name], need) for name in names}
+            if any(name in known and joined[name] == known[name] for name in narrowed.required):
+                found[narrowed, witness] = None  # the shape requires such a member anyway
                 continue
-            for name, way in zip(names, met, strict=True):
-                if way is not None and need_of(way, name, namer) != NEVER:
-                    found[way, witness] = None
+            for name in names:
+                if joined[name] != NEVER and need_of(narrowed, name, namer) != NEVER:
+                    way = narrowed.meet(Objects(((name, need),), (name,)))
+                    if way is not None and need_of(way, name, namer) != NEVER:
+                        found[way, witness] = None
             found[narrowed, (*witness, (finder, naming, need))] = None
         if len(found) > limits.ALTERNATIVES:
             raise TooManyStates("too many members of which one must exist", limit=limits.ALTERNATIVES)

@@ -3,7 +3,7 @@ The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for form
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -41,6 +41,7 @@ NAMING = {
     "dependencies",
 }
 REFERRING = frozenset(REFERENCES)
+LISTING = frozenset(["enum", "const"])
 COMPARED = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 
 
@@ -65,36 +66,34 @@ def narrowings(
 
 def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield the schemas reached from the root of a document, with their paths."""
-    seen: set[int] = set()
+    seen, owner, read = set[int](), document.owner, document.read
     stack: list[tuple[Any, Resource, str]] = [(document.root.root, document.root, "")]
     while stack:
         schema, resource, path = stack.pop()
         if not isinstance(schema, dict) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        resource = document.owner.get(id(schema), resource)
+        resource = owner.get(id(schema), resource)
         if "$ref" in schema and 4 <= document.draft <= 7:
             schema = {"$ref": schema["$ref"]}
         document.check(schema, path)
         yield schema, path
         for key in () if REFERRING.isdisjoint(schema) else REFERENCES:
-            if key in schema and document.reads(key):
+            if key in schema and key in read:
                 stack.append(document.resolve(Node(schema, resource, path, -1), key))
-        for step, inner in document.below(schema):
-            if isinstance(inner, dict) and step.partition("/")[0] in document.read:
-                stack.append((inner, resource, f"{path}/{step}"))
+        found = document.below(schema)
+        stack += [(inner, resource, f"{path}/{step}") for step, inner in found if step.partition("/")[0] in read]
 
 
 def lacks(schema: dict[str, Any], path: str, asserts_format: bool, notation: Notation) -> Iterator[Narrowing]:
     """Yield the narrowings of one schema."""
-    kind, pattern = schema.get("format"), schema.get("pattern")
-    if asserts_format and kind in WITH_SIXTY:
-        lost = True
+    if asserts_format and (kind := schema.get("format")) in WITH_SIXTY:
+        pattern, lost = schema.get("pattern"), True
         with suppress(UnsupportedConstraint, TooManyStates):
             lost = pattern is None or leaves_out(kind, pattern)
         if lost:
             yield Narrowing(f"{path}/format", "format", kind, *LEFT_OUT)
-    listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    listed = () if LISTING.isdisjoint(schema) else schema.get("enum", [schema.get("const")])
     if has_conditions(schema, listed, notation):
         yield EXPONENTS
     for value in listed:
@@ -122,11 +121,11 @@ def has_strings(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, dict) and bool(value))
 
 
-def has_conditions(schema: dict[str, Any], listed: list[Any], notation: Notation) -> bool:
+def has_conditions(schema: dict[str, Any], listed: Collection[Any], notation: Notation) -> bool:
     """Return whether numbers have to be compared, so that they are written without an exponent."""
     types = schema.get("type", [])
     if "integer" in types and "number" not in types:
         return not (notation.plain or notation.whole)
-    if any(map(is_number, listed)):
+    if listed and any(map(is_number, listed)):
         return not notation.plain
     return not COMPARED.isdisjoint(schema)
