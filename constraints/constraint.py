@@ -51,7 +51,7 @@ class Constraint:
     Composition and compilation raise ``TooManyStates`` if an automaton would exceed the limits of ``limits.py``.
     """
 
-    written: str | None = None  # the call that made it, for messages
+    written: Callable[[], str] | None = None  # the call that made it, for messages
     both: tuple[Constraint, ...] = ()  # the parts of an intersection
     why_empty: Callable[[], str] | None = None  # the end of a message, for a language without texts
     reader: Callable[[str], Any] | None = None  # from a text to its value

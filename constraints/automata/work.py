@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar, cast
-from weakref import WeakValueDictionary
 
 from ...errors import TooManyStates
 from .. import limits
@@ -39,16 +38,16 @@ class Account(Units):
 
     def __init__(self, limit: float, outer: Account | None = None) -> None:
         super().__init__(limit)
-        self.outer, self.paid = outer, dict[Hashable, float]()
-        self.before = list[dict[Hashable, float]]()
+        self.outer, self.paid = outer, dict[int, float]()
+        self.before = list[dict[int, float]]()
 
-    def has_paid(self, key: Hashable) -> bool:
+    def has_paid(self, key: int) -> bool:
         """Return whether this account or one further out has paid for a key."""
         if key in self.paid or any(key in paid for paid in self.before):
             return True
         return self.outer is not None and self.outer.has_paid(key)
 
-    def pay(self, units: dict[Hashable, float]) -> None:
+    def pay(self, units: dict[int, float]) -> None:
         """Add the units of cached results, by key, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
         fresh = sum([cost for key, cost in units.items() if not self.has_paid(key)])
         self.paid |= units
@@ -142,20 +141,6 @@ def too_much() -> TooManyStates:
     )
 
 
-class Call:
-    """A function and its arguments, as a key; equal ones are one object (:func:`call_of`)."""
-
-    __slots__ = ("__weakref__",)
-
-
-_calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
-
-
-def call_of(*given: Hashable) -> Call:
-    """Return the key of a function and its arguments."""
-    return _calls.setdefault(given, Call())
-
-
 def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Cache a function like ``lru_cache``, and charge each constraint once for a result's work.
 
@@ -164,9 +149,7 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize)
-        def measured(
-            *args: P.args, **kwargs: P.kwargs
-        ) -> tuple[R | TooManyStates, Call, dict[Hashable, float]]:
+        def measured(*args: P.args, **kwargs: P.kwargs) -> tuple[R | TooManyStates, int, dict[int, float]]:
             outer = in_force()
             account = outer or Account(request_limits.allowed_work(limits.WORK))
             result: R | TooManyStates
@@ -186,7 +169,7 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     enter(None)
             if account.spent > account.limit:  # what made do with less as the work ran out is not kept
                 raise too_much()
-            key = call_of(function, args, *kwargs.values())
+            key = hash((function, args, *kwargs.values()))
             units[key] = cost
             account.paid |= units
             return result, key, units

@@ -235,8 +235,8 @@ class Objects:
     def meet(self, other: Objects) -> Objects | None:
         """Return the objects of both shapes, ``None`` if there are certainly none."""
         least, most = max(self.least, other.least), smaller(self.most, other.most)
-        names = self.by_name
-        if other.names:
+        names = self.by_name if self.names or not other.names else other.by_name
+        if self.names and other.names:
             names = names.copy()
             for name, need in other.names:
                 names[name] = both(names[name], need) if name in names else need
@@ -250,7 +250,7 @@ class Objects:
         if self.early is not None or other.early is not None:
             early = tuple(dict.fromkeys((*self.first_names, *other.first_names)))
         return Objects(
-            tuple(names.items()) if other.names else self.names,
+            tuple(names.items()) if self.names and other.names else self.names or other.names,
             required,
             one_after_another(self.patterns, other.patterns),
             one_after_another(self.others, other.others),

@@ -107,8 +107,7 @@ def items(writer: Writer, shape: Arrays, inner: Inner) -> Node:
 
 def in_brackets(writer: Writer, least: int, some: Callable[[int], Node]) -> Node:
     """Return the node of an array. ``some``: at least so many of its items, with what is between them."""
-    lead = nodes.text(writer.style.lead)
-    return enclosed((b"[", b"]"), lambda least: nodes.seq(lead, some(least)), least, writer.style)
+    return enclosed((b"[", b"]"), some, least, writer.style, writer.style.lead)
 
 
 def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:

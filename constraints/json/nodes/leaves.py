@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 
@@ -48,13 +48,16 @@ def blanks_at(state: int, fresh: int, most: float) -> tuple[list[tuple[int, int,
     return [(a, byte, byte, b) for a, b in pairwise(states) for byte in BLANKS], states
 
 
-def enclosed(brackets: Sequence[bytes], some: Callable[[int], Node], least: int, style: Style) -> Node:
+def enclosed(
+    brackets: tuple[bytes, bytes], some: Callable[[int], Node], least: int, style: Style, lead: bytes = b""
+) -> Node:
     """Return the node of items or members in brackets. ``some``: at least so many of them, with what is between them.
-    With an indent the last is followed by a newline, and where there are none nothing is between the brackets."""
-    left, right = map(nodes.text, brackets)
+    With an indent the last is followed by a newline, and where there are none nothing is between the brackets.
+    ``lead``: the text before the first."""
+    left, right = nodes.text(brackets[0]), nodes.text(brackets[1])
     if style.indent is None:
         return nodes.seq(left, blanks(style.blank), some(least), right)
-    full = nodes.seq(some(max(1, least)), nodes.text(style.trail))
+    full = nodes.seq(nodes.text(lead), some(max(1, least)), nodes.text(style.trail))
     return nodes.seq(left, nodes.alt(*([EMPTY] if not least else []), full), right)
 
 
