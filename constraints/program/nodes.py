@@ -36,7 +36,21 @@ A longer one stays a node of its own: sequences of sequences would double at eac
 SEQ, ALT = Kind.SEQ, Kind.ALT
 """Found faster than the members of an enumeration."""
 
-_known: dict[tuple[Hashable, ...], ref[Node]] = {}
+
+class Kept(ref[Node]):
+    """A node that is kept as long as somebody has it, and its attributes."""
+
+    __slots__ = ("attributes",)
+    attributes: tuple[Hashable, ...]
+
+
+def forget(gone: Kept) -> None:
+    """Forget a node that is no more, unless an equal one has been made since."""
+    if _known.get(gone.attributes) is gone:
+        del _known[gone.attributes]
+
+
+_known: dict[tuple[Hashable, ...], Kept] = {}
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
@@ -59,14 +73,9 @@ def interned(
     found = None if known is None else known()
     if found is None:
         found = Node(*attributes)
-        _known[attributes] = ref(found, lambda gone: forget(attributes, gone))
+        known = _known[attributes] = Kept(found, forget)
+        known.attributes = attributes
     return found
-
-
-def forget(attributes: tuple[Hashable, ...], gone: ref[Node]) -> None:
-    """Forget a node that is no more, unless an equal one has been made since."""
-    if _known.get(attributes) is gone:
-        del _known[attributes]
 
 
 EMPTY = interned(Kind.SEQ, ())
