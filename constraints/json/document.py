@@ -133,7 +133,7 @@ class Document:
 
     def __init__(self, root: Schema, strict: bool = False) -> None:
         self.strict = strict
-        named = draft_of(root.get("$schema", "") if isinstance(root, dict) else "")
+        named = draft_of(str(root.get("$schema", "")) if isinstance(root, dict) else "")
         self.draft = 4 if named == 3 else named
         self.read = read_in(self.draft)
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
@@ -221,12 +221,13 @@ class Document:
             return known[0]
         if not isinstance(schema, dict):
             return self.prints.setdefault(repr(schema), len(self.prints))
-        inner = [(step, self.fingerprint(below)) for step, below in self.below(schema)]
+        found = self.inner.get(id(schema))
+        inner = [(step, self.fingerprint(each)) for step, each in (subschemas(schema) if found is None else found)]
         left_out = SILENT.union([step.partition("/")[0] for step, _ in inner]) if inner else SILENT
         own = [item for item in schema.items() if item[0] not in left_out]
-        found = self.prints.setdefault((repr(own), *inner), len(self.prints))
-        self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
-        return found
+        number = self.prints.setdefault((repr(own), *inner), len(self.prints))
+        self.print_of[id(schema)] = number, schema  # kept alive, so that no other schema gets its id
+        return number
 
     def check(self, schema: dict[str, Any], path: str) -> None:
         """Raise ``UnsupportedConstraint`` if a keyword's value has the wrong form.

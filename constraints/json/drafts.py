@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from ...errors import UnsupportedConstraint
@@ -24,20 +25,20 @@ IN_DRAFT_3 = {
 """The keywords of draft 3 alone, and what they have been called since."""
 
 
-def draft_of(name: Any) -> int:
+@lru_cache(256)
+def draft_of(name: str) -> int:
     """Return the draft that ``$schema`` names, in any of the ways in which it is written. Raises ``UnsupportedConstraint``."""
-    if isinstance(name, str):
-        text = name.strip().rstrip("#/").lower()
-        if not text or re.fullmatch(f"{HOST}(?:hyper-)?schema", text):
-            return LATEST
-        if text.startswith(OPENAPI):
-            return 2020
-        for pattern, draft in NAMES.items():
-            named = rf"draft[-/]?v?(?:{pattern})"
-            if re.fullmatch(f"{HOST}{named}(?:/(?:hyper-)?schema)?", text) or re.fullmatch(named, text):
-                return draft
-            if re.fullmatch(pattern, text) and "-" in text:
-                return draft
+    text = name.strip().rstrip("#/").lower()
+    if not text or re.fullmatch(f"{HOST}(?:hyper-)?schema", text):
+        return LATEST
+    if text.startswith(OPENAPI):
+        return 2020
+    for pattern, draft in NAMES.items():
+        named = rf"draft[-/]?v?(?:{pattern})"
+        if re.fullmatch(f"{HOST}{named}(?:/(?:hyper-)?schema)?", text) or re.fullmatch(named, text):
+            return draft
+        if re.fullmatch(pattern, text) and "-" in text:
+            return draft
     raise UnsupportedConstraint(
         f"{name!r} is no known draft; without $schema every keyword is read", path="/$schema"
     )

@@ -217,12 +217,13 @@ def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
     A shape with undeclared members also tells apart the names that other shapes declare, up to :data:`MANY_NAMES` in all.
     """
     shapes = tuple(dict.fromkeys(shapes)) if len(shapes) > 1 else shapes
-    size = sum(not is_closed(shape) for shape in shapes)
+    closed = [is_closed(shape) for shape in shapes]
+    size = closed.count(False)
     shared = names_of(needs, shapes) if size else ()
     alone = size * len(shared) > MANY_NAMES
     found = []
-    for shape in shapes:
-        names = names_of(needs, [shape]) if alone or is_closed(shape) else shared
+    for shape, is_alone in zip(shapes, closed, strict=True):
+        names = names_of(needs, [shape]) if alone or is_alone else shared
         plain = replace(shape, some=()) if shape.some else shape
         for case, some in narrowings(plain, shape.some, names, needs.names):
             found += form(needs, case, some, names)

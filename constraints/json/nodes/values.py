@@ -175,7 +175,7 @@ class Writer:
         """Return the node of a need's texts, by the types of its values."""
         value = self.value(need)
         try:
-            options = [nodes.text(word) for word in self.words(value)]
+            options = [nodes.text(word) for word in self.words(value)] if value.null or value.boolean else []
             options += [number(shape, self.notation) for shape in value.number]
             options += [string(shape, each) for shape in value.string for each in self.style.spellings]
             options += arrays(self, need) if value.array else ()
