@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from . import limits
@@ -29,17 +29,15 @@ def named(build: Callable[P, C]) -> Callable[P, C]:
 
     @functools.wraps(build)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> C:
+        def written() -> str:
+            given = [*map(short, args[:2]), *(f"{name}={short(value)}" for name, value in kwargs.items())]
+            return f"{build.__name__}({', '.join(given)})"
+
         found = build(*args, **kwargs)
-        found.written = functools.partial(call, build.__name__, args[:2], kwargs)
+        found.written = written
         return found
 
     return wrapper
-
-
-def call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return a call as a short text."""
-    given = [*map(short, args), *(f"{each}={short(value)}" for each, value in kwargs.items())]
-    return f"{name}({', '.join(given)})"
 
 
 def empty_language(constraint: Constraint) -> EmptyLanguage:
@@ -73,7 +71,9 @@ def lacking(narrowed: tuple[Narrowing, ...]) -> UnsupportedConstraint:
 
 def contradicting(parts: tuple[Constraint, ...]) -> str:
     """Return the end of a message: the first part, or pair of parts, of an intersection that accepts no text."""
-    names = [part.written() if part.written else f"part {i + 1} of {len(parts)}" for i, part in enumerate(parts)]
+    names = [
+        part.written() if part.written else f"part {i + 1} of {len(parts)}" for i, part in enumerate(parts)
+    ]
     with suppress(TooManyStates), attempt(limits.WORK / 4):
         for name, part in zip(names, parts, strict=True):
             if part.is_empty():

@@ -188,10 +188,6 @@ struct Opening {
 inline LeafHandle names_table(const std::vector<Names>& parts, const Opening& opening, const std::vector<i32>* labels, const std::vector<i32>& others,
                               const LeafHandle& base) {
   Leaf leaf;
-  size_t edges = 64, states = 16;
-  for (const Names& part : parts)
-    if (part) edges += part->edges.size(), states += part->label.size();
-  leaf.edges.reserve(edges), leaf.label.reserve(states);
   const i32 length = i32(opening.before.size());
   for (i32 i = 0; i < length; ++i) leaf.edges.push_back({i, u8(opening.before[size_t(i)]), u8(opening.before[size_t(i)]), i + 1});
   std::vector<i32> ends = {length};

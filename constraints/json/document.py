@@ -35,8 +35,7 @@ from .vocabulary import (
 
 Schema = dict[str, Any] | bool
 STRUCTURES = (dict, list, tuple)
-NAMING = frozenset(["id", "$id", "$anchor", "$dynamicAnchor"])
-"""The keywords that give a schema a name."""
+ANCHORS = {"$anchor", "$dynamicAnchor"}
 
 
 def read_schema(schema: Any) -> Schema:
@@ -139,7 +138,6 @@ class Document:
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.known: dict[tuple[int, int], Node] = {}  # the nodes by fingerprint and resource
-        self.met: dict[tuple[int, int], Node] = {}  # by schema and the resource in which it was met
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
         self.inner: dict[
@@ -159,30 +157,24 @@ class Document:
             schema, resource, path = stack.pop()
             if not isinstance(schema, dict):
                 continue
-            if not NAMING.isdisjoint(schema):
-                resource = self.named(schema, resource, path)
+            hidden = 4 <= self.draft <= 7 and "$ref" in schema  # drafts 4 to 7 ignore its siblings
+            name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
+            if isinstance(name, str):
+                uri, anchor = located(resource.uri, name, path)
+                if uri:
+                    resource = Resource(uri, schema, path)
+                    self.resources[resource.uri] = resource
+                    self.owner[id(schema)] = resource
+                    if not path:
+                        self.root = self.resources[""] = resource
+                if anchor and 4 <= self.draft <= 7:
+                    resource.anchors[anchor] = (schema, path, False)
+            for key in ANCHORS & schema.keys():
+                anchor = schema[key]
+                if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
+                    resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
             found = self.inner[id(schema)] = subschemas(schema)
             stack += [(inner, resource, f"{path}/{step}") for step, inner in reversed(found)]
-
-    def named(self, schema: dict[str, Any], resource: Resource, path: str) -> Resource:
-        """Register the identifier and the anchors of a schema within a resource; return the resource that it is part of."""
-        hidden = 4 <= self.draft <= 7 and "$ref" in schema  # drafts 4 to 7 ignore its siblings
-        name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
-        if isinstance(name, str):
-            uri, anchor = located(resource.uri, name, path)
-            if uri:
-                resource = Resource(uri, schema, path)
-                self.resources[resource.uri] = resource
-                self.owner[id(schema)] = resource
-                if not path:
-                    self.root = self.resources[""] = resource
-            if anchor and 4 <= self.draft <= 7:
-                resource.anchors[anchor] = (schema, path, False)
-        for key in ("$anchor", "$dynamicAnchor"):
-            anchor = schema.get(key, "")
-            if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
-                resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
-        return resource
 
     def below(self, schema: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return the subschemas of a schema, as :func:`.subschemas`."""
@@ -201,16 +193,12 @@ class Document:
 
     def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
         """Return the node of a schema; schemas of equal content in one resource share it."""
-        at = (id(schema), id(resource))  # both are kept alive
-        found = self.met.get(at)
+        resource = self.owner.get(id(schema), resource)
+        key = (self.fingerprint(schema), id(resource))
+        found = self.known.get(key)
         if found is None:
-            resource = self.owner.get(id(schema), resource)
-            key = (self.fingerprint(schema), id(resource))
-            found = self.known.get(key)
-            if found is None:
-                found = self.known[key] = Node(schema, resource, path, len(self.nodes))
-                self.nodes.append(found)
-            self.met[at] = found
+            found = self.known[key] = Node(schema, resource, path, len(self.nodes))
+            self.nodes.append(found)
         return found
 
     def fingerprint(self, schema: Any) -> int:
@@ -221,8 +209,7 @@ class Document:
             return known[0]
         if not isinstance(schema, dict):
             return self.prints.setdefault(repr(schema), len(self.prints))
-        found = self.inner.get(id(schema))
-        inner = [(step, self.fingerprint(each)) for step, each in (subschemas(schema) if found is None else found)]
+        inner = [(step, self.fingerprint(each)) for step, each in self.below(schema)]
         left_out = SILENT.union([step.partition("/")[0] for step, _ in inner]) if inner else SILENT
         own = [item for item in schema.items() if item[0] not in left_out]
         number = self.prints.setdefault((repr(own), *inner), len(self.prints))

@@ -26,7 +26,6 @@ from .structures import (
     items,
     naming,
     objects,
-    objects_with_members,
     required,
     unevaluated,
     unique,
@@ -134,9 +133,8 @@ class Keywords:
         schema = node.schema
         if "$ref" in schema and 4 <= self.document.draft <= 7:
             return reference(self, node, sign, tracked, "$ref")
-        rules, meeting, late = rules_of(tuple(schema), self.document.draft)
-        some = meeting if sign else rules
-        parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in some]
+        rules, late = rules_of(tuple(schema), self.document.draft)
+        parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:
             failing = (
                 apart(parts, (rule(self, node, True, 0) for rule in rules))
@@ -145,7 +143,7 @@ class Keywords:
             )
             if not late:
                 return failing
-            holding = meet_all(self, (rule(self, node, True, TRACKED) for rule in meeting))
+            holding = meet_all(self, (rule(self, node, True, TRACKED) for rule in rules))
             return join(failing, *(violating(self, node, key, holding) for key in late))
         found = meet_all(self, parts)
         if "properties" in schema and not APPLICATORS.isdisjoint(schema):
@@ -188,16 +186,11 @@ RULES: dict[str, Keyword] = {
 
 
 @lru_cache(1024)
-def rules_of(keywords: tuple[str, ...], draft: int) -> tuple[list[Keyword], list[Keyword], list[str]]:
-    """Return the rules of some keywords in a draft, in the order in which they are applied.
-
-    First those of each keyword, then those whose values have all in common what satisfies the keywords, last the keywords of
-    :data:`LATE`.
-    """
-    known = [key for key in keywords if key in RULES and key in read_in(draft)]
-    known.sort(key=lambda key: key not in FIRST)
-    late = [key for key in LATE if key in keywords and knows(draft, 2019)]
-    rules = list(dict.fromkeys(RULES[key] for key in known))
-    if objects not in rules or required not in rules:
-        return rules, rules, late
-    return rules, [objects_with_members if rule is objects else rule for rule in rules if rule is not required], late
+def rules_of(keywords: tuple[str, ...], draft: int) -> tuple[list[Keyword], list[str]]:
+    """Return the rules of some keywords in a draft, in the order in which they are applied, and those of :data:`LATE`."""
+    known = sorted(
+        (key for key in keywords if key in RULES and key in read_in(draft)), key=lambda key: key not in FIRST
+    )
+    return list(dict.fromkeys(map(RULES.__getitem__, known))), [
+        key for key in LATE if key in keywords and knows(draft, 2019)
+    ]

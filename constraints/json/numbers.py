@@ -3,7 +3,7 @@
 Numbers without any condition are written in every way that JSON has. Under a condition they are decimals without an
 exponent, with any number of zeros at the end of the fraction: ``1``, ``1.0`` and ``1.00`` are one number. Plain numbers
 (:class:`Notation`) have one text each, but for those that are very large or very small. Bounds are
-compared digit by digit (:mod:`.decimals`); the rest is union and difference.
+compared digit by digit (``core/decimals.h``); the rest is union and difference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..automata.dfa import complement, difference, intersect, minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, star, union
 from ..automata.repeats import repeat
 from ..automata.work import metered
-from .decimals import between
+from ..core import between_bounds
 from .exact import EXACT
 from .shapes import Numbers, inside
 
@@ -104,7 +104,10 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
         return minimize(difference(NUMBER, whole))
     found = whole if shape.integer else DECIMAL
     if shape.low or shape.high:
-        found = between(shape.low, shape.high, bool(shape.integer), not (shape.integer and notation.whole))
+        bounds = [
+            None if each is None else (f"{each.value:f}", each.strict) for each in (shape.low, shape.high)
+        ]
+        found = between_bounds(*bounds, bool(shape.integer), not (shape.integer and notation.whole))
     if shape.integer is False:
         found = difference(found, whole)
     for step, sign in sorted(shape.multiples):

@@ -79,9 +79,8 @@ def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 # ---------------------------------------------------------------- objects
 
 
-def objects(k: Keywords, node: Node, sign: bool, tracked: int, must: tuple[str, ...] = ()) -> Value:
-    """Apply ``properties``, ``patternProperties`` and ``additionalProperties``.
-    ``must``: with ``sign``, the members that are required."""
+def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+    """Apply ``properties``, ``patternProperties`` and ``additionalProperties``."""
     schema = node.schema
     names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     extra = schema.get("additionalProperties", True)
@@ -92,12 +91,8 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int, must: tuple[str, 
     if sign:
         need = k.need(extra, node, "additionalProperties")
         seen = (None if "additionalProperties" in schema else others) if tracked else Others()
-        needs = tuple([(n, k.need(s, node, f"properties/{pointer(n)}")) for n, s in names.items()])
-        if must and any(inner == NEVER and name in must for name, inner in needs):
-            return only("object", [], True)
         shape = Objects(
-            needs,
-            must,
+            tuple([(n, k.need(s, node, f"properties/{pointer(n)}")) for n, s in names.items()]),
             patterns=tuple(
                 [(p, k.need(s, node, f"patternProperties/{pointer(p)}")) for p, s in patterns.items()]
             ),
@@ -119,11 +114,6 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int, must: tuple[str, 
     if (need := k.need(extra, node, "additionalProperties", False)) != NEVER:
         shapes.append(Objects(some=((others, ANY, need),)))
     return only("object", shapes, False)
-
-
-def objects_with_members(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """Apply ``required`` and the keywords of :func:`objects`, with ``sign``."""
-    return objects(k, node, sign, tracked, tuple(dict.fromkeys(node.schema["required"])))
 
 
 def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:

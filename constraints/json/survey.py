@@ -82,7 +82,9 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
             if key in schema and key in read:
                 stack.append(document.resolve(Node(schema, resource, path, -1), key))
         found = document.below(schema)
-        stack += [(inner, resource, f"{path}/{step}") for step, inner in found if step.partition("/")[0] in read]
+        stack += [
+            (inner, resource, f"{path}/{step}") for step, inner in found if step.partition("/")[0] in read
+        ]
 
 
 def lacks(schema: dict[str, Any], path: str, asserts_format: bool, notation: Notation) -> Iterator[Narrowing]:

@@ -64,18 +64,13 @@ def subschemas(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return found
 
 
-def is_schema(value: Any) -> bool:
-    """Return whether a value can be a schema: an object or a boolean."""
-    return isinstance(value, dict | bool)
-
-
-def are_schemas(values: Any) -> bool:
-    """Return whether all values can be schemas."""
-    return SCHEMAS.issuperset(map(type, values)) or all(map(is_schema, values))
-
-
 SCHEMAS = frozenset([dict, bool])
-"""The types of schemas."""
+"""The types that a schema may have."""
+
+
+def is_schema(value: Any) -> bool:
+    """Return whether a value of JSON can be a schema: an object or a boolean."""
+    return type(value) in SCHEMAS
 
 
 def is_number(value: Any) -> bool:
@@ -109,8 +104,8 @@ FORMS: dict[str, Any] = {
     "positive": lambda v: is_number(v) and v > 0,
     "count": lambda v: is_number(v) and v >= 0 and v == int(v),
     "schema": is_schema,
-    "schemas": lambda v: isinstance(v, list) and are_schemas(v) and bool(v),
-    "map": lambda v: isinstance(v, dict) and are_schemas(v.values()),
+    "schemas": lambda v: isinstance(v, list) and SCHEMAS.issuperset(map(type, v)) and bool(v),
+    "map": lambda v: isinstance(v, dict) and SCHEMAS.issuperset(map(type, v.values())),
     "lists": lambda v: isinstance(v, dict) and all(all_are(x, is_string) for x in v.values()),
     "discriminator": lambda v: isinstance(tag_name(v), str),
     "dependencies": lambda v: (

@@ -75,7 +75,9 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
 
 def _live(node: Node) -> int:
     """Return the labels of a ``BAG`` whose value has a text, as the bits of a number."""
-    nothing = [1 << label for label, value in enumerate(node.parts) if value.kind is Kind.ALT and not value.parts]
+    nothing = [
+        1 << label for label, value in enumerate(node.parts) if value.kind is Kind.ALT and not value.parts
+    ]
     return (1 << len(node.parts)) - 1 - sum(nothing)
 
 

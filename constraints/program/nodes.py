@@ -110,7 +110,9 @@ def seq(*parts: Node) -> Node:
 
 def alt(*options: Node) -> Node:
     """Return the node of the texts of any of some nodes."""
-    flat = dict.fromkeys([each for option in options for each in (option.parts if option.kind is ALT else (option,))])
+    flat = dict.fromkeys(
+        [each for option in options for each in (option.parts if option.kind is ALT else (option,))]
+    )
     return next(iter(flat)) if len(flat) == 1 else interned(ALT, tuple(flat))
 
 

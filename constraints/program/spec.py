@@ -43,41 +43,15 @@ DEFAULTS = {"low": 0, "high": None, "required": 0, "members": 0, "ordered": Fals
 COUNTS = frozenset({"low", "high"})
 
 
-def _in_order(node: Node) -> bool:
-    return 0 <= node.low and (node.high is None or node.low <= node.high)
-
-
-def _counts_something(node: Node) -> bool:
-    return (node.low, node.high) != (0, None)
-
-
-def _has_texts(node: Node) -> bool:
-    return not any(part.is_nothing for part in node.parts)
-
-
-def _is_flat(node: Node) -> bool:
-    return not any(part.kind is Kind.ALT for part in node.parts)
-
-
-def _is_spliced(node: Node) -> bool:
-    return not any(part.kind is Kind.SEQ and len(part.parts) <= nodes.MOST_INLINED for part in node.parts)
-
-
-def _has_own_names(node: Node) -> bool:
-    return not any(table.goes_on or table.accepts_empty for table in node.tables)
-
-
-def _has_fresh_starts(node: Node) -> bool:
-    return not any((table.edges[:, 3] == 0).any() for table in node.tables)
-
-
-def _has_values(node: Node) -> bool:
-    return all(table.labels >> len(node.parts) == 0 for table in node.tables)
-
-
-IN_ORDER = ("the least count is not above the most", _in_order)
-BOUNDS_SOMETHING = ("its bounds leave some texts out", _counts_something)
-PARTS_HAVE_TEXTS = ("no part is the node without texts", _has_texts)
+IN_ORDER = (
+    "the least count is not above the most",
+    lambda node: 0 <= node.low and (node.high is None or node.low <= node.high),
+)
+BOUNDS_SOMETHING = ("its bounds leave some texts out", lambda node: (node.low, node.high) != (0, None))
+PARTS_HAVE_TEXTS = (
+    "no part is the node without texts",
+    lambda node: not any(part.is_nothing for part in node.parts),
+)
 
 LEGAL: dict[Kind, Shape] = {
     Kind.LEX: Shape(parts=(0, 0), tables=1),
@@ -86,7 +60,14 @@ LEGAL: dict[Kind, Shape] = {
         tables=0,
         laws=(
             ("it has more than one part, or none", lambda node: len(node.parts) != 1),
-            ("no part is a short sequence: its parts would be parts of this one", _is_spliced),
+            (
+                "no part is a short sequence: its parts would be parts of this one",
+                lambda node: (
+                    not any(
+                        part.kind is Kind.SEQ and len(part.parts) <= nodes.MOST_INLINED for part in node.parts
+                    )
+                ),
+            ),
             PARTS_HAVE_TEXTS,
         ),
     ),
@@ -95,7 +76,10 @@ LEGAL: dict[Kind, Shape] = {
         tables=0,
         laws=(
             ("it has more than one part, or none", lambda node: len(node.parts) != 1),
-            ("no part is a union: its parts would be parts of this one", _is_flat),
+            (
+                "no part is a union: its parts would be parts of this one",
+                lambda node: not any(part.kind is Kind.ALT for part in node.parts),
+            ),
             ("no part comes twice", lambda node: len(set(node.parts)) == len(node.parts)),
         ),
     ),
@@ -118,13 +102,22 @@ LEGAL: dict[Kind, Shape] = {
         fields=frozenset(DEFAULTS),
         laws=(
             IN_ORDER,
-            ("each label of a name has a value", _has_values),
+            (
+                "each label of a name has a value",
+                lambda node: all(table.labels >> len(node.parts) == 0 for table in node.tables),
+            ),
             ("members are labels with a value", lambda node: 0 <= node.members <= len(node.parts)),
             ("what is required are members", lambda node: node.required >> node.members == 0),
             ("it counts what is required", lambda node: node.low >= node.required.bit_count()),
             ("only several members have an order", lambda node: node.members > 1 or not node.ordered),
-            ("each name ends with a byte of its own, and none is empty", _has_own_names),
-            ("no byte of a name leads back to the start of its table", _has_fresh_starts),
+            (
+                "each name ends with a byte of its own, and none is empty",
+                lambda node: not any(table.goes_on or table.accepts_empty for table in node.tables),
+            ),
+            (
+                "no byte of a name leads back to the start of its table",
+                lambda node: not any((table.edges[:, 3] == 0).any() for table in node.tables),
+            ),
         ),
     ),
     Kind.WITHIN: Shape(

@@ -10,11 +10,11 @@ from random_programs import ALPHABET, INNER, Enumeration, random_program
 from tractile.constraints.engine.bytes import Bytes
 from tractile.constraints.engine.expansion import expanded
 from tractile.constraints.engine.regular import bounded, guiding
-from tractile.constraints.program.spec import faults
 from tractile.constraints.program import nodes
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.node import Kind
 from tractile.constraints.program.prune import pruned, without_budgets
+from tractile.constraints.program.spec import faults
 from tractile.constraints.program.tables import of_text, table, with_fresh_start
 from tractile.constraints.vocabulary.vocabulary import Vocabulary
 from tractile.errors import TooManyStates, UnsupportedConstraint
