@@ -57,11 +57,7 @@ class Constraint:
     reader: Callable[[str], Any] | None = None  # from a text to its value
     wanted_by: origins.WantedBy | None = None  # the rules that say what may follow a text
 
-    def __init__(
-        self,
-        texts: Nfa | Node,
-        narrowed: tuple[Narrowing, ...] = (),
-    ) -> None:
+    def __init__(self, texts: Nfa | Node, narrowed: tuple[Narrowing, ...] = ()) -> None:
         self._texts, self._narrowed = texts, narrowed
 
     def __repr__(self) -> str:

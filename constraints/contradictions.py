@@ -71,9 +71,7 @@ def lacking(narrowed: tuple[Narrowing, ...]) -> UnsupportedConstraint:
 
 def contradicting(parts: tuple[Constraint, ...]) -> str:
     """Return the end of a message: the first part, or pair of parts, of an intersection that accepts no text."""
-    names = [
-        part.written() if part.written else f"part {i + 1} of {len(parts)}" for i, part in enumerate(parts)
-    ]
+    names = [a.written() if a.written else f"part {i + 1} of {len(parts)}" for i, a in enumerate(parts)]
     with suppress(TooManyStates), attempt(limits.WORK / 4):
         for name, part in zip(names, parts, strict=True):
             if part.is_empty():

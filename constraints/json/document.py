@@ -60,7 +60,7 @@ def read_schema(schema: Any) -> Schema:
 
 
 def check_length(value: Any) -> None:
-    """Raise ``ValueError`` if a structure is longer than ``limits.LENGTH`` values as JSON text, where shared parts are written out."""
+    """Raise ``ValueError`` if a structure has more than ``limits.LENGTH`` values as JSON text, shared parts written out."""
     todo, count = [value], 1
     for each in todo:
         if isinstance(each, STRUCTURES):

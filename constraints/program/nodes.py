@@ -206,11 +206,9 @@ def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
     """Return the node of the texts of ``part`` that take ``low`` to ``high`` tokens."""
     if high is not None and low > high:
         return NOTHING
-    return (
-        part
-        if part is NOTHING or (low == 0 and high is None)
-        else interned(Kind.TOKENS, (part,), (), low, high)
-    )
+    if part is NOTHING or (low == 0 and high is None):
+        return part
+    return interned(Kind.TOKENS, (part,), (), low, high)
 
 
 def apart(part: Node) -> Node:

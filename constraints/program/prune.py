@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from .node import Kind, Node
 from .nodes import EMPTY, NOTHING, reachable
 from .rewrite import least, parts_first, rebuilt, rewritten
 from .spec import checked
+
+_is_pruned = attrgetter("pruned")
 
 
 def pruned(root: Node) -> Node:
@@ -22,10 +25,6 @@ def pruned(root: Node) -> Node:
     for node in fresh:
         node.pruned = not node.is_nothing
     return checked(root)
-
-
-def _is_pruned(node: Node) -> bool:
-    return node.pruned
 
 
 def _has_text(node: Node, has: Callable[[Node], bool]) -> bool:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
+from ..automata.work import limited
 from ..calls.arguments import placed
 from ..constraint import Constraint
 from ..json.document import Schema, read_schema
 from ..json.needs import Needs
-from ..automata.work import limited
 from ..json.nodes import Reading, Writer
 from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need
@@ -74,13 +74,12 @@ def schema_values(
         if word != word.strip():
             why = f"{word!r} begins or ends with white space, which may stand around a value"
             raise UnsupportedConstraint(why, path=f"{path}/excludes")
-    with placed(path):
+    with limited(), placed(path):
         found = written(read_schema(schema), style, tuple(without), any_order)
     report(found.narrowed, on_narrowed)
     return found
 
 
-@limited()
 def written(
     schema: Schema, style: Parameters | Space, without: tuple[str, ...], any_order: bool
 ) -> Constraint:
@@ -88,9 +87,8 @@ def written(
     xml = style if isinstance(style, Parameters) else None
     notation = Notation(whole=True, plain=xml is not None)
     reading = Reading("any" if any_order else "declared", open_objects=False, notation=notation)
-    writer = Writer.of(
-        schema, style_of(style.whitespace if isinstance(style, Parameters) else style), reading
-    )
+    space = style.whitespace if isinstance(style, Parameters) else style
+    writer = Writer.of(schema, style_of(space), reading)
     if without:
         writer = Writer(Excluding(writer.needs, without), writer.style, writer.notation, writer.narrowed)
     if xml is None:

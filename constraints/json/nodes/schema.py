@@ -11,6 +11,7 @@ from ..document import Schema
 from ..text import Style
 from .values import Reading, Writer
 
+WRITTEN_OUT = "the indent of each level is written out; without an indent there is no bound"
 MOST_DEPTH = 32
 """The most levels of nesting of values with an indent, in which the last one has empty arrays and objects only."""
 
@@ -43,7 +44,8 @@ def value_node(
     if style.indent is not None and node is not NOTHING:
         depth, is_all = levels(plain, most_levels)
         node = Writer(plain.needs, style, plain.notation, left=depth).root()
-        narrowed += () if is_all else (lacking(depth),)
+        if not is_all:
+            narrowed += (Narrowing("", "indent", "values at any depth", f"{depth} levels", WRITTEN_OUT),)
     return pruned(node), narrowed
 
 
@@ -59,9 +61,3 @@ def levels(plain: Writer, most: int) -> tuple[int, bool]:
         if size > limits.ALTERNATIVES and depth:
             return depth, False
     return most, False
-
-
-def lacking(depth: int) -> Narrowing:
-    """Return what values with an indent lack."""
-    why = "the indent of each level is written out; without an indent there is no bound"
-    return Narrowing("", "indent", "values at any depth", f"{depth} levels", why)

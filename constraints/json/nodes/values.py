@@ -146,7 +146,7 @@ class Writer:
 
     def node(self, need: Need) -> Node:
         """Return the node of a need's texts; a need within itself becomes a rule, and so does one deep within others."""
-        if self.parts is not None and self._open:
+        if self.parts is not None and self._open and need != NEVER:
             self.parts.setdefault(next(reversed(self._open)), {})[need] = None
         found = self._known.get(need)
         if found is not None:

@@ -6,8 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tractile.constraints.json.decimals import between
-from tractile.constraints.json.shapes import Bound
+from tractile.constraints.core import between_bounds
 
 DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 TEXTS = ["".join(text) for size in range(1, 6) for text in itertools.product("-.0159", repeat=size)]
@@ -25,17 +24,17 @@ def test_all_texts_of_five_bytes_are_accepted_exactly_if_the_number_lies_between
         for strict in (False, True):
             if low is None and high is None:
                 continue
-            a = None if low is None else Bound(Decimal(low), strict)
-            b = None if high is None else Bound(Decimal(high), strict)
+            a, b = (None if each is None else Decimal(each) for each in (low, high))
             point = not (integer and strict)
-            nfa = between(a, b, integer, point).plain
+            ends = [None if each is None else (f"{each:f}", strict) for each in (a, b)]
+            nfa = between_bounds(*ends, integer, point).plain
             assert nfa.is_deterministic
             accepted = {text for text in TEXTS if nfa.accepts(text.encode())} if nfa.num_states else set()
             expected = {
                 text
                 for text, value in NUMBERS.items()
-                if (a is None or value > a.value or (value == a.value and not strict))
-                and (b is None or value < b.value or (value == b.value and not strict))
+                if (a is None or value > a or (value == a and not strict))
+                and (b is None or value < b or (value == b and not strict))
                 and (not integer or value == int(value))
                 and (point or "." not in text)
             }
