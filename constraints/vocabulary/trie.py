@@ -9,19 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from numpy import ndarray
-
-
-class Views(NamedTuple):
-    """Arrays of a :class:`Trie` as memory views, which are fast to read one entry at a time."""
-
-    first: memoryview[int]
-    own: memoryview[int]
-    low: memoryview[int]
 
 
 class Trie:
@@ -71,9 +62,6 @@ class Trie:
             node,
             np.array(ids, np.int64),
         )
-
-    def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("views", "_children")}
 
     def arrays(self) -> dict[str, Int[ndarray, " n"]]:
         """Return the arrays of the tree and of its main derived attributes, for :meth:`from_arrays`."""
@@ -129,22 +117,3 @@ class Trie:
             parent = self.parent[low:high]
             begin[low:high] = begin[parent] + self.own[parent] + before - before[self.first[parent] - low]
         return begin, begin + size
-
-    @cached_property
-    def _children(self) -> dict[int, dict[int, int]]:
-        return {}
-
-    def children(self, node: int) -> dict[int, int]:
-        """Return the children of a node as a dict from byte to node (cached)."""
-        found = self._children.get(node)
-        if found is None:
-            a, b = self.views.first[node], self.views.first[node + 1]
-            found = dict(zip(self.byte[a:b].tolist(), range(a, b), strict=True))
-            self._children[node] = found
-        return found
-
-    @cached_property
-    def views(self) -> Views:
-        """Memory views of the arrays ``first``, ``own`` and ``low``."""
-        arrays = (self.first, self.own, self.low)
-        return Views(*(np.ascontiguousarray(a, np.int64).data for a in arrays))

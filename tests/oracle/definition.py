@@ -64,10 +64,6 @@ class Definition:
             at = self.byte(at, byte)
         return self.accepting(at)
 
-    def live(self, at: Configuration) -> Configuration:
-        """Return the stacks of a configuration that have an end."""
-        return frozenset(stack for stack in at if self.fewest(frozenset([stack])) < NEVER)
-
     # ------------------------------------------------------------ masks
 
     def mask(self, at: Configuration, left: int = NEVER - 1) -> set[int]:
@@ -76,7 +72,7 @@ class Definition:
         todo = [(0, at)]
         while todo:
             place, here = todo.pop()
-            for byte, child in self.trie.children(place).items():
+            for byte, child in self.after(place):
                 if after := self.byte(here, byte):
                     todo.append((child, after))
                     if tokens := self.tokens(child):
@@ -85,8 +81,13 @@ class Definition:
 
     def tokens(self, place: int) -> set[int]:
         """Return the tokens that end in a node of the trie."""
-        low = int(self.trie.views.low[place])
-        return set(self.trie.order[low : low + int(self.trie.views.own[place])].tolist())
+        low, own = self.trie.low[place], self.trie.own[place]
+        return set(self.trie.order[low : low + own].tolist())
+
+    def after(self, place: int) -> Iterator[tuple[int, int]]:
+        """Yield the bytes that lead on from a node of the trie, each with the node to which it leads."""
+        inner = range(*self.trie.first[place : place + 2])
+        yield from zip(self.trie.byte[inner].tolist(), inner, strict=True)
 
     # ------------------------------------------------------------ distances
 
@@ -111,19 +112,18 @@ class Definition:
                     if inside not in seen:
                         seen.add(inside)
                         todo.append(inside)
-                    if self.trie.views.own[child] and ended not in seen:
+                    if self.trie.own[child] and ended not in seen:
                         seen.add(ended)
                         layer.append(ended)
                 if len(seen) > MOST:
                     raise TooLarge
             if not layer:
                 return NEVER
-        raise AssertionError
 
     def _read(self, place: int, stack: Frame) -> Iterator[tuple[int, Stack]]:
         """Yield the nodes of the trie and stacks after each byte that may come."""
         rows = reads(stack.node, stack.register)
-        for byte, child in self.trie.children(place).items():
+        for byte, child in self.after(place):
             if any(low <= byte <= high for low, high, _ in rows):
                 for after in closure(read(stack, byte)):
                     yield child, after

@@ -35,7 +35,7 @@ def check_bytes(node):
             assert found == fewest[prefix], prefix
         else:
             assert found >= min(MOST - len(prefix) + 1, NEVER - 1), prefix
-        assert (definition.live(at) != frozenset()) == (found < NEVER - 1)
+        assert any(definition.fewest(frozenset([stack])) < NEVER for stack in at) == (found < NEVER - 1)
         if len(prefix) < MOST:
             todo += [(prefix + bytes([byte]), definition.byte(at, byte)) for byte in ALPHABET]
 
