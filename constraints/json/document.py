@@ -174,7 +174,11 @@ class Document:
                 if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
                     resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
             found = self.inner[id(schema)] = subschemas(schema)
-            stack += [(inner, resource, f"{path}/{step}") for step, inner in reversed(found)]
+            stack += [
+                (inner, resource, f"{path}/{step}")
+                for step, inner in reversed(found)
+                if isinstance(inner, dict)
+            ]
 
     def below(self, schema: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return the subschemas of a schema, as :func:`.subschemas`."""
@@ -194,7 +198,8 @@ class Document:
     def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
         """Return the node of a schema; schemas of equal content in one resource share it."""
         resource = self.owner.get(id(schema), resource)
-        key = (self.fingerprint(schema), id(resource))
+        known = self.print_of.get(id(schema))
+        key = (self.fingerprint(schema) if known is None else known[0], id(resource))
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = Node(schema, resource, path, len(self.nodes))
@@ -209,7 +214,10 @@ class Document:
             return known[0]
         if not isinstance(schema, dict):
             return self.prints.setdefault(repr(schema), len(self.prints))
-        inner = [(step, self.fingerprint(each)) for step, each in self.below(schema)]
+        found = self.inner.get(id(schema))
+        inner = [
+            (step, self.fingerprint(each)) for step, each in (subschemas(schema) if found is None else found)
+        ]
         left_out = SILENT.union([step.partition("/")[0] for step, _ in inner]) if inner else SILENT
         own = [item for item in schema.items() if item[0] not in left_out]
         number = self.prints.setdefault((repr(own), *inner), len(self.prints))

@@ -183,13 +183,8 @@ class Places:
             return Part(value, resource, "/".join([path, key, *(pointer(str(each)) for each in steps)]))
 
         if isinstance(step, int):
-            listed = (
-                "prefixItems"
-                if "prefixItems" in schema
-                else "items"
-                if isinstance(schema.get("items"), list)
-                else ""
-            )
+            listed = "items" if isinstance(schema.get("items"), list) else ""
+            listed = "prefixItems" if "prefixItems" in schema else listed
             rest = "additionalItems" if listed == "items" else "items"
             if listed and step < len(schema[listed]):
                 yield at(listed, step)

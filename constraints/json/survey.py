@@ -3,7 +3,7 @@ The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for form
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -41,8 +41,8 @@ NAMING = {
     "dependencies",
 }
 REFERRING = frozenset(REFERENCES)
-LISTING = frozenset(["enum", "const"])
-COMPARED = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+COMPARED = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
+SAYING = COMPARED | {"enum", "const", "format"}
 
 
 def narrowings(
@@ -60,7 +60,8 @@ def narrowings(
             if key not in NAMED and (keyword := meant(key, schema[key])) is not None:
                 tell(place(path), key, keyword)
     spelled = escapes and any(compares_strings(schema, asserts_format) for schema, _ in schemas)
-    found = (each for schema, path in schemas for each in lacks(schema, path, asserts_format, notation))
+    saying = ((s, path) for s, path in schemas if not SAYING.isdisjoint(s) or "integer" in s.get("type", ()))
+    found = (each for schema, path in saying for each in lacks(schema, path, asserts_format, notation))
     return merged(dict.fromkeys(found), [ESCAPES] * spelled)
 
 
@@ -70,10 +71,10 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
     stack: list[tuple[Any, Resource, str]] = [(document.root.root, document.root, "")]
     while stack:
         schema, resource, path = stack.pop()
-        if not isinstance(schema, dict) or id(schema) in seen:
+        if not isinstance(schema, dict) or (number := id(schema)) in seen:
             continue
-        seen.add(id(schema))
-        resource = owner.get(id(schema), resource)
+        seen.add(number)
+        resource = owner.get(number, resource) if owner else resource
         if "$ref" in schema and 4 <= document.draft <= 7:
             schema = {"$ref": schema["$ref"]}
         document.check(schema, path)
@@ -95,7 +96,7 @@ def lacks(schema: dict[str, Any], path: str, asserts_format: bool, notation: Not
             lost = pattern is None or leaves_out(kind, pattern)
         if lost:
             yield Narrowing(f"{path}/format", "format", kind, *LEFT_OUT)
-    listed = () if LISTING.isdisjoint(schema) else schema.get("enum", [schema.get("const")])
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
     if has_conditions(schema, listed, notation):
         yield EXPONENTS
     for value in listed:
@@ -123,11 +124,11 @@ def has_strings(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, dict) and bool(value))
 
 
-def has_conditions(schema: dict[str, Any], listed: Collection[Any], notation: Notation) -> bool:
+def has_conditions(schema: dict[str, Any], listed: list[Any], notation: Notation) -> bool:
     """Return whether numbers have to be compared, so that they are written without an exponent."""
     types = schema.get("type", [])
     if "integer" in types and "number" not in types:
         return not (notation.plain or notation.whole)
-    if listed and any(map(is_number, listed)):
+    if any(map(is_number, listed)):
         return not notation.plain
     return not COMPARED.isdisjoint(schema)

@@ -57,24 +57,9 @@ KEYWORDS = {
 }  # fmt: skip
 KEYWORDS["integer"] = KEYWORDS["number"]
 """By type of JSON: the keywords of bounds, by Pydantic's names for them."""
-PLAIN = {
-    "type",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "writeOnly",
-    "enum",
-    "const",
-    "items",
-    "prefixItems",
-}
-PLAIN |= {
-    "additionalProperties",
-    "propertyNames",
-    "format",
-    *(key for each in KEYWORDS.values() for key in each.values()),
-}
+PLAIN = {"type", "title", "description", "default", "examples", "writeOnly", "enum", "const", "format"}
+PLAIN |= {"items", "prefixItems", "additionalProperties", "propertyNames"}
+PLAIN |= {key for each in KEYWORDS.values() for key in each.values()}
 ONLY_ASCII = r"^[\x00-\x7f]*$"
 OF_BYTES = ("bytes within bounds", "those of ASCII", "other characters are several bytes")
 """What bounds on the number of bytes leave out, and why."""
