@@ -114,7 +114,7 @@ class Tokens:
 
 def are_tokens(program: Iterable[Node], vocab: Vocabulary) -> bool:
     """Return whether each byte that the nodes of a program read is a token by itself."""
-    if vocab.trie.single.all():
+    if vocab.trie.has_all_bytes:
         return True
     used: Int[ndarray, " bytes"] = np.zeros(257, int)
     for node in program:

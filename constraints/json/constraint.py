@@ -212,7 +212,8 @@ def of_schema(
     with limited():
         node, narrowed = value_node(root, style, reading, most_levels)
     around = blanks(style.blank)
-    found = Constraint(nodes.seq(around, node, around), merged(differences, narrowed))
+    narrowed = merged(differences, narrowed) if differences else narrowed
+    found = Constraint(nodes.seq(around, node, around), narrowed)
     found.why_empty = partial(conflict, root, reading, style)
     found.wanted_by = partial(schema_places, root, reading, style)
     return found

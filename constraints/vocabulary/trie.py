@@ -97,6 +97,11 @@ class Trie:
         return found
 
     @cached_property
+    def has_all_bytes(self) -> bool:
+        """Whether each byte is a token by itself."""
+        return bool(self.single.all())
+
+    @cached_property
     def low(self) -> Int[ndarray, " node"]:
         """The first rank of each subtree: node i has ranks ``low[i] .. high[i]``, its own first."""
         return self._ranks[0]
