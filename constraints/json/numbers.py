@@ -104,10 +104,8 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
         return minimize(difference(NUMBER, whole))
     found = whole if shape.integer else DECIMAL
     if shape.low or shape.high:
-        bounds = [
-            None if each is None else (f"{each.value:f}", each.strict) for each in (shape.low, shape.high)
-        ]
-        found = between_bounds(*bounds, bool(shape.integer), not (shape.integer and notation.whole))
+        low, high = (None if e is None else (f"{e.value:f}", e.strict) for e in (shape.low, shape.high))
+        found = between_bounds(low, high, bool(shape.integer), not (shape.integer and notation.whole))
     if shape.integer is False:
         found = difference(found, whole)
     for step, sign in sorted(shape.multiples):

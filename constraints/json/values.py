@@ -134,7 +134,8 @@ def only(kind: str, shapes: Iterable[Any], sign: bool) -> Value:
     """Return the values of one type with these shapes.
     If ``sign``, also all values of other types."""
     others, place = EVERYTHING if sign else NOTHING, Value._fields.index(kind)
-    return Value(*others[:place], tuple(shapes), *others[place + 1 :])
+    fields: Any = (*others[:place], tuple(shapes), *others[place + 1 :])
+    return Value(*fields)
 
 
 def limited(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
