@@ -35,7 +35,6 @@ from .vocabulary import (
 
 Schema = dict[str, Any] | bool
 STRUCTURES = (dict, list, tuple)
-ANCHORS = {"$anchor", "$dynamicAnchor"}
 
 
 def read_schema(schema: Any) -> Schema:
@@ -169,8 +168,8 @@ class Document:
                         self.root = self.resources[""] = resource
                 if anchor and 4 <= self.draft <= 7:
                     resource.anchors[anchor] = (schema, path, False)
-            for key in ANCHORS & schema.keys():
-                anchor = schema[key]
+            for key in ("$anchor", "$dynamicAnchor"):
+                anchor = schema.get(key, "")
                 if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
                     resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
             found = self.inner[id(schema)] = subschemas(schema)
