@@ -16,7 +16,7 @@ from pathlib import Path
 
 MARKS = {
     "automata.nfa", "automata.utf8", "canonical.bpe", "canonical.marked_text", "canonical.priority_nfa", "core", "difference",
-    "engine.tokens", "grammar.look_ahead", "json.closed_objects", "json.decimals", "json.drafts", "json.type_decimals",
+    "engine.tokens", "grammar.look_ahead", "json.closed_objects", "json.drafts", "json.type_decimals",
     "json.type_members", "json.vocabulary", "lift", "limits", "regex.first_match", "report", "cache.store", "sql.constraint",
 }  # fmt: skip
 """Modules whose numbers are marks, states, versions, defaults of arguments, or limits that users are told."""
