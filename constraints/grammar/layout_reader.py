@@ -10,8 +10,8 @@ from ..automata.nfa import Nfa
 from ..narrowing import Narrowing
 from .columns import COLUMNS
 from .ignored import Ignored
+from .lark_syntax import lark_package
 from .layout import breaks_of, continuing
-from .readers import lark_package
 from .terminals import Terminal
 from .tree import Layout, Text, text_of
 
