@@ -60,9 +60,7 @@ class AbnfReader(Reader):
         for head, body in rules:
             name, more = self.names[head.lower()], head.kind == "MORE"
             if more != (name in options):
-                what = (
-                    "has no rule to add to (=/)" if more else "is defined already: add alternatives with =/"
-                )
+                what = "has no rule to add to (=/)" if more else "is defined already: add more with =/"
                 raise UnsupportedConstraint(f"{name!r} {what}", path=f"line {head.line}")
             options.setdefault(name, []).append(self.expression(body, {}))
             self.lines.setdefault(name, head.line)

@@ -51,9 +51,8 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     if not tracked:
         return join(*parts)
     near = list(map(set, objects_in_common(k, parts, required_members(node.schema))))
-    found: list[
-        tuple[Value, set[int]]
-    ] = []  # and the alternatives whose objects may be in all that are combined
+    # What is combined, and the alternatives whose objects may be in all of it.
+    found = list[tuple[Value, set[int]]]()
     for i, part in enumerate(parts):
         more = [(more_seen(k, other, part, i in among), among & near[i]) for other, among in found]
         found += [(part, near[i]), *(each for each in more if each[0] != NOTHING)]
@@ -80,11 +79,8 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     if sign:
         # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
         must = required_members(node.schema)
-        near, near_arrays, alone = (
-            objects_in_common(k, parts, must),
-            arrays_in_common(k, parts),
-            list[Value](),
-        )
+        near, near_arrays = objects_in_common(k, parts, must), arrays_in_common(k, parts)
+        alone = list[Value]()
         for i, part in enumerate(parts):
             value = meet(present(must, True), part)
             objects, arrays = NOTHING._replace(object=value.object), NOTHING._replace(array=value.array)

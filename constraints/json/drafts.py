@@ -16,11 +16,7 @@ NAMES = {
 HOST = r"(?:(?:https?:)?//)?(?:www\.)?json-schema\.org/"
 OPENAPI = "https://spec.openapis.org/oas/3.1/"
 """OpenAPI 3.1 describes data in the vocabularies of 2020-12."""
-IN_DRAFT_3 = {
-    "divisibleBy": "multipleOf",
-    "disallow": "not",
-    "extends": "allOf",
-}
+IN_DRAFT_3 = {"divisibleBy": "multipleOf", "disallow": "not", "extends": "allOf"}
 """The keywords of draft 3 alone, and what they have been called since."""
 
 

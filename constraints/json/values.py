@@ -124,6 +124,10 @@ def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
     if not unions or (len(unions) == 1 == len(unions[0])):
         return unions[0] if unions else ()
     found = dict.fromkeys(shape for union in unions for shape in union)
+    if isinstance(next(iter(found)), Strings) and len(found) > 1:
+        lists = [shape.among for shape in found if shape.among is not None and not shape.atoms]
+        rest = [shape for shape in found if shape.among is None or shape.atoms]
+        found = dict.fromkeys([*rest, Strings(among=frozenset().union(*lists))] if lists else rest)
     if absorb and len(found) > 1:
         whole = WHOLE[type(next(iter(found)))]
         if whole in found:
