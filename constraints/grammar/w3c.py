@@ -16,8 +16,9 @@ from .readers import BnfReader
 from .tree import Call, Expression, text_of
 
 W3C = r"""
-    \s+ | \[\d+\w*\](?=[ \t]+[a-zA-Z_][\w-]*\s*::=) | /\*(?:[^*]|\*(?!/))*\*/ | \(\*(?:[^*]|\*(?!\)))*\*\)
-    | (?P<code>\#x[0-9a-fA-F]+) | \#[^\n]* | (?P<string>"[^"\n]*"|'[^'\n]*') | (?P<char_class>\[[^\]\n]+\])
+    (?:\A|\n)[ \t]*\[\d+\w*\](?=[ \t]+[a-zA-Z_][\w-]*\s*::=) | [^\S\n]+ | \n
+    | /\*(?:[^*]|\*(?!/))*\*/ | \(\*(?:[^*]|\*(?!\)))*\*\) | (?P<code>\#x[0-9a-fA-F]+) | \#[^\n]*
+    | (?P<string>"[^"\n]*"|'[^'\n]*') | (?P<char_class>\[[^\]\n]+\])
     | (?P<HEAD><[^<>\n]+>|[a-zA-Z_][\w-]*)\s*(?:::=|:=|=|:) | (?P<call><[^<>\n]+>|[a-zA-Z_][\w-]*)
     | (?P<TIMES>[*+?]) | (?P<BAR>\|) | (?P<OPEN>\() | (?P<CLOSE>\)) | (?P<MINUS>-) | (?P<END>[;.])
 """
