@@ -41,14 +41,7 @@ def meet(a: Value, b: Value) -> Value:
     """Return the values in both sets. Raises ``TooManyStates`` if there are too many shapes."""
     if a is EVERYTHING or b is EVERYTHING:
         return b if a is EVERYTHING else a
-    return Value(
-        a.null and b.null,
-        a.boolean & b.boolean,
-        meet_shapes(a.number, b.number),
-        meet_shapes(a.string, b.string),
-        meet_shapes(a.array, b.array),
-        meet_shapes(a.object, b.object),
-    )
+    return Value(a.null and b.null, a.boolean & b.boolean, *map(meet_shapes, a.shapes, b.shapes))
 
 
 def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
@@ -107,14 +100,10 @@ def told(shape: Objects, name: str, size: int) -> Need | None:
 def join(*values: Value, absorb: bool = True) -> Value:
     """Return the union of several sets of values.
     ``absorb``: a shape that has every value of its type replaces all others."""
-    boolean: frozenset[bool] = frozenset()
     return Value(
         any(v.null for v in values),
-        boolean.union(*(v.boolean for v in values)),
-        join_shapes([v.number for v in values], absorb),
-        join_shapes([v.string for v in values], absorb),
-        join_shapes([v.array for v in values], absorb),
-        join_shapes([v.object for v in values], absorb),
+        frozenset[bool]().union(*(v.boolean for v in values)),
+        *(join_shapes(unions, absorb) for unions in zip(*(v.shapes for v in values), strict=True)),
     )
 
 
