@@ -108,8 +108,8 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
             before += ((name, holds),) if tracked == APART else ()
     for pattern, inner in patterns.items():
         if (need := k.need(inner, node, f"patternProperties/{pointer(pattern)}", False)) != NEVER:
-            name = k.need({"pattern": pattern}, node, f"patternProperties/{pointer(pattern)}")
-            shapes.append(Objects(some=((Others(), name, need),)))
+            naming = k.need({"pattern": pattern}, node, f"patternProperties/{pointer(pattern)}")
+            shapes.append(Objects(some=((Others(), naming, need),)))
     if (need := k.need(extra, node, "additionalProperties", False)) != NEVER:
         shapes.append(Objects(some=((others, ANY, need),)))
     return only("object", shapes, False)
