@@ -77,9 +77,8 @@ def document(tool: Tool, number: int) -> Schema:
     """Return the schema of a tool's arguments; one with references is a resource of its own."""
     schema = tool.schema()
     text = json.dumps(schema)
-    return (
-        {"$id": f"urn:tool:{number}", **schema} if any(f'"{key}"' in text for key in REFERENCES) else schema
-    )
+    refers = any(f'"{key}"' in text for key in REFERENCES)
+    return {"$id": f"urn:tool:{number}", **schema} if refers else schema
 
 
 class Outermost(Writer):

@@ -36,8 +36,8 @@ PARAMETERS = (
 """Keys of the parameters of a tool."""
 OTHER = {
     "annotations", "_meta", "metadata", "icons", "execution", "cache_control", "examples", "example", "input_examples",
-    "response", "responses", "responseJsonSchema", "response_json_schema", "returns", "output", "outputs", "outputSchema",
-    "output_schema", "output_parameters", "function_call",
+    "response", "responses", "responseJsonSchema", "response_json_schema", "return", "returns", "output", "outputs",
+    "outputSchema", "output_schema", "output_parameters", "function_call",
 }  # fmt: skip
 """Other keys of a tool that hold objects: results, examples, notes."""
 WORDS = KEYWORDS.keys() | ANNOTATIONS

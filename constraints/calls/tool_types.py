@@ -41,9 +41,9 @@ OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf",
 """Keywords beside ``type`` that may exclude null."""
 SPELLINGS = {
     **{re.sub("([A-Z])", r"_\1", key).lower(): key for key in KEYWORDS if key.isalpha() and not key.islower()},
-    "type_": "type", "format_": "format", "defs": "$defs", "property_ordering": "propertyOrdering",
+    "type_": "type", "format_": "format", "defs": "$defs", "property_ordering": "propertyOrdering", "param_type": "type",
 }  # fmt: skip
-"""Keywords as Google's schemas spell them."""
+"""Keywords as Google's schemas and Llama Stack's spell them."""
 
 
 def normal(schema: Any, path: str, tuples: bool) -> Schema:
@@ -55,12 +55,15 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
         return schema
     if not isinstance(schema, Mapping):
         raise FormatError(f"{path} is {schema!r}; a schema is an object")
-    schema = {
-        k: v for k, v in schema.items() if v is not None or k not in KEYWORDS or k == "const"
-    }  # as without it
+    schema = {k: v for k, v in schema.items() if v is not None or k not in KEYWORDS or k == "const"}
     result = {keyword_of(k): v for k, v in schema.items() if k not in ANNOTATIONS}
     if len(result) < len(schema.keys() - ANNOTATIONS):
         raise FormatError(f"{path} has a keyword in two spellings, as anyOf and any_of; leave one")
+    named = [
+        k for k, v in result.items() if k not in KEYWORDS and isinstance(v, str) and v.lower() in TYPE_NAMES
+    ]
+    if named and "type" not in result:
+        raise FormatError(f"{path}.{named[0]} may name a type, and is not read: write it as {path}.type")
     googled(result)
     for key, value in result.items():
         forms = OTHER_FORMS.get(key, KEYWORDS[key][:1] if key in KEYWORDS else ())
@@ -87,8 +90,6 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
     if isinstance(result.get("required"), bool):
         del result["required"]  # a boolean belongs to the property: see with_required
     with_required(result, schema)
-    if result.get("uniqueItems") is False:
-        del result["uniqueItems"]
     nullable = result.pop("nullable", False)
     if "type" in result:
         own = of_types(result.pop("type"), path, tuples)

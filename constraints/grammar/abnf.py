@@ -7,29 +7,20 @@ RFC 5234 (``ALPHA``, ``DIGIT``, ``CRLF`` …) are there unless the grammar defin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import UnsupportedConstraint
 from ..automata import nfa, utf8
 from .expressions import Reader
+from .notations import Token, Tree
 from .tree import Call, Choice, Expression, Series, text_of
 
 ABNF = r"""
-    start: rule*
-    rule: HEAD choice
-    choice: series ("/" series)*
-    series: item+
-    ?item: atom | TIMES atom -> times
-    ?atom: STRING -> string | NUMBER -> number | PROSE -> prose | NAME -> call | "(" choice ")"
-         | "[" choice "]" -> optional
-    HEAD.2: /[a-zA-Z][\w-]*\s*=\/?/
-    NAME: /[a-zA-Z][\w-]*/
-    TIMES: /\d*[*#]\d*|\d+/
-    STRING: /(%[siSI])?"[^"\r\n]*"/
-    NUMBER: /%[bdxBDX][0-9a-fA-F]+((\.[0-9a-fA-F]+)+|-[0-9a-fA-F]+)?/
-    PROSE: /<[^>\r\n]*>/
-    %ignore /\s+|;[^\n]*/
+    \s+ | ;[^\n]* | (?P<MORE>[a-zA-Z][\w-]*)\s*=/ | (?P<HEAD>[a-zA-Z][\w-]*)\s*= | (?P<call>[a-zA-Z][\w-]*)
+    | (?P<COUNT>\d*[*\#]\d*|\d+) | (?P<string>(?:%[siSI])?"[^"\r\n]*")
+    | (?P<number>%[bdxBDX][0-9a-fA-F]+(?:(?:\.[0-9a-fA-F]+)+|-[0-9a-fA-F]+)?) | (?P<prose><[^>\r\n]*>) | (?P<BAR>/)
+    | (?P<OPEN>[(\[]) | (?P<CLOSE>[)\]])
 """
 CORE = """
     ALPHA = %x41-5A / %x61-7A
@@ -59,24 +50,17 @@ class AbnfReader(Reader):
         super().__init__(tokens)
         self.names: dict[str, str] = {}  # a name in small letters: as its rule has it
 
-    def read(self, tree: Any, core: Any) -> None:
+    def read(self, rules: Sequence[tuple[Token, Tree]], core: Sequence[tuple[Token, Tree]]) -> None:
         """Add the rules of a grammar, and those of the ``core`` that it does not define."""
-        if not tree.children:
-            raise UnsupportedConstraint("the grammar has no rules", path="line 1")
-        own = {head_parts(rule)[0].lower() for rule in tree.children}
-        rules = [*tree.children, *(r for r in core.children if head_parts(r)[0].lower() not in own)]
-        for rule in rules:
-            name, _ = head_parts(rule)
-            self.names.setdefault(name.lower(), name)
+        own = {head.lower() for head, _ in rules}
+        rules = [*rules, *(rule for rule in core if rule[0].lower() not in own)]
+        for head, _ in rules:
+            self.names.setdefault(head.lower(), str(head))
         options: dict[str, list[Expression]] = {}
-        for rule in rules:
-            name, more = head_parts(rule)
-            head, body = rule.children
-            name = self.names[name.lower()]
+        for head, body in rules:
+            name, more = self.names[head.lower()], head.kind == "MORE"
             if more != (name in options):
-                what = (
-                    "has no rule to add to (=/)" if more else "is defined already: add alternatives with =/"
-                )
+                what = "has no rule to add to (=/)" if more else "is defined already: add more with =/"
                 raise UnsupportedConstraint(f"{name!r} {what}", path=f"line {head.line}")
             options.setdefault(name, []).append(self.expression(body, {}))
             self.lines.setdefault(name, head.line)
@@ -88,21 +72,13 @@ class AbnfReader(Reader):
         match tree.data:
             case "call":
                 return Call(self.names.get(token.lower(), str(token)), token.line)
-            case "prose":
-                known = self.names.get(
-                    token[1:-1].strip().lower()
-                )  # a rule's name may stand in angle brackets
-                return Call(
-                    known or str(token), token.line
-                )  # refused where the start needs a rule that is not defined
+            case "prose":  # the name of a rule, or words, which are refused where the start needs them
+                name = token[1:-1].strip().lower()
+                return Call(self.names.get(name, str(token)), token.line)
             case "number":
                 return number(token)
         sensitive, text = token[:2].lower() == "%s", token[token.index('"') + 1 : -1]
         return self.word(text, token.line) if sensitive else either_case(text)
-
-    def word(self, text: str, line: int) -> Expression:
-        """Return the expression of one text."""
-        return text_of(nfa.literal(text.encode()))
 
     def counts(self, token: Any) -> tuple[int, int | None]:
         """Return the fewest and the most repetitions of ``n``, ``n*``, ``*m``, ``n*m`` or ``*``."""
@@ -117,12 +93,6 @@ class AbnfReader(Reader):
         if most is not None and most < least:
             raise UnsupportedConstraint(f"{token} is no range of counts", path=f"line {token.line}")
         return least, most
-
-
-def head_parts(rule: Any) -> tuple[str, bool]:
-    """Return the name that a rule defines, and whether it adds to it (``=/``)."""
-    name, _, more = rule.children[0].partition("=")
-    return name.rstrip(), bool(more)
 
 
 def either_case(text: str) -> Expression:

@@ -69,8 +69,7 @@ def grammar(
     :meth:`~tractile.constraints.Constraint.tokens`).
 
     Lark grammars accept what Lark's Earley parser with ``lexer="dynamic_complete"`` accepts: ignored terminals may stand
-    between terminals, and terminals with lazy repeats end at their first match. All syntaxes need the extra
-    ``tractile[grammars]``.
+    between terminals, and terminals with lazy repeats end at their first match. They need the extra ``tractile[grammars]``.
 
     Raises ``UnsupportedConstraint`` with the line for syntax that cannot be read, rules that are not defined, are defined
     twice or never end; ``EmptyLanguage`` if no text is shallow enough; ``FormatError`` for a missing file; ``TooManyStates``.

@@ -9,9 +9,8 @@ from typing import Any
 
 from ...errors import UnsupportedConstraint
 from ..automata.work import spend
-from .lark_syntax import parsed, refused
+from .lark_syntax import lark_package, parsed, refused
 from .lark_terminals import is_terminal, literal
-from .readers import lark_package
 from .sources import Sources, name_of
 
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")

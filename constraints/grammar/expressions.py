@@ -8,8 +8,9 @@ from typing import Any
 
 from ..automata.work import spend
 from ..narrowing import Narrowing
+from ..program import nodes
 from .token_references import excludes, other_tokens, referred
-from .tree import Call, Choice, Expression, Repeat, Series
+from .tree import Call, Choice, Expression, Repeat, Series, Text
 
 
 class Reader(ABC):
@@ -54,9 +55,9 @@ class Reader(ABC):
     def counts(self, token: Any) -> tuple[int, int | None]:
         """Return the fewest and the most repetitions of a quantifier."""
 
-    @abstractmethod
     def word(self, text: str, line: int) -> Expression:
         """Return the expression of one text."""
+        return Text(nodes.text(text.encode()))
 
     @abstractmethod
     def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:

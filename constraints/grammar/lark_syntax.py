@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from ...errors import UnsupportedConstraint
-from .readers import lark_package
+from ...errors import TractileError, UnsupportedConstraint
 
 NOTATION = r"""
     start: (_NL | statement _NL)*
@@ -47,6 +46,15 @@ TOKENS = re.compile(
 PARAMETERS = (
     "rules with a parameter (rule::_, %if) are not read: write a rule for each value of the parameter"
 )
+
+
+def lark_package() -> Any:
+    """Import the ``lark`` package. Raises ``TractileError`` if it is not installed."""
+    try:
+        import lark
+    except ImportError:
+        raise TractileError('Lark grammars are read with lark: pip install "tractile[grammars]"') from None
+    return lark
 
 
 @lru_cache(maxsize=1)

@@ -21,9 +21,8 @@ from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import spend
 from ..regex.pattern import compile_pattern
-from .lark_syntax import counts, first_token, refused
+from .lark_syntax import counts, first_token, lark_package, refused
 from .operations import structured
-from .readers import lark_package
 from .terminals import Terminal, read_terminal
 
 CODE = re.compile(r"((?<!\\)(?:\\\\)*)\\u\{([0-9a-fA-F]{1,6})\}")

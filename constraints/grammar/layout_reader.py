@@ -10,8 +10,8 @@ from ..automata.nfa import Nfa
 from ..narrowing import Narrowing
 from .columns import COLUMNS
 from .ignored import Ignored
+from .lark_syntax import lark_package
 from .layout import breaks_of, continuing
-from .readers import lark_package
 from .terminals import Terminal
 from .tree import Layout, Text, text_of
 
@@ -25,8 +25,10 @@ NARROWED = (
 
 
 def is_indenter(postlex: Any) -> bool:
-    """Return whether an object is an indenter."""
-    return isinstance(postlex, lark_package().indenter.Indenter)
+    """Return whether an object is an indenter that works as Lark's own does."""
+    lark = lark_package().indenter.Indenter
+    own = ("process", "_process", "handle_NL")
+    return isinstance(postlex, lark) and all(getattr(type(postlex), n) is getattr(lark, n) for n in own)
 
 
 class LayoutReader:

@@ -109,9 +109,8 @@ class Writer:
         )
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
-        self._written: dict[
-            tuple[int, float, bool], tuple[Expression, Node]
-        ] = {}  # by id of an expression that is kept
+        # By the id of an expression, which is kept.
+        self._written: dict[tuple[int, float, bool], tuple[Expression, Node]] = {}
         self._later: list[tuple[str, float, bool]] = []
 
     def is_empty(self, e: Expression) -> bool:

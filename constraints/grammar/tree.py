@@ -13,7 +13,7 @@ from ..automata.work import spend
 from ..narrowing import Narrowing
 from ..program import nodes, tables
 from ..program.left_recursion import nullable
-from ..program.node import Node
+from ..program.node import Kind, Node
 
 V = TypeVar("V")
 
@@ -33,7 +33,8 @@ class Text:
     @cached_property
     def is_empty(self) -> bool:
         """Whether the empty text is one of them."""
-        return self.node in nullable(self.node)
+        lex = self.node.kind is Kind.LEX
+        return self.node.tables[0].label[0] >= 0 if lex else self.node in nullable(self.node)
 
 
 class Compound:

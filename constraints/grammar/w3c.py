@@ -7,29 +7,20 @@ string that is one backslash.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...errors import UnsupportedConstraint
-from ..automata import nfa, utf8
-from .readers import BnfReader, head_name
+from ..automata import utf8
+from .readers import BnfReader
 from .tree import Call, Expression, text_of
 
 W3C = r"""
-    start: rule+
-    rule: HEAD choice (";" | ".")?
-    choice: series ("|" series)*
-    series: term*
-    ?term: item | term "-" item -> without
-    ?item: atom | atom TIMES -> times
-    ?atom: STRING -> string | CLASS -> char_class | CODE -> code | NAME -> call | "(" choice ")"
-    HEAD.2: /(<[^<>\n]+>|[a-zA-Z_][\w-]*)\s*(::=|:=|=|:)/
-    NAME: /<[^<>\n]+>|[a-zA-Z_][\w-]*/
-    STRING: /"[^"\n]*"|'[^'\n]*'/
-    CLASS: /\[[^\]\n]+\]/
-    CODE: /#x[0-9a-fA-F]+/
-    TIMES: /[*+?]/
-    %ignore /\s+|#(?!x[0-9a-fA-F])[^\n]*|\/\*([^*]|\*(?!\/))*\*\/|\(\*([^*]|\*(?!\)))*\*\)/
+    (?:\A|\n)[ \t]*\[\d+\w*\](?=[ \t]+[a-zA-Z_][\w-]*\s*::=) | [^\S\n]+ | \n
+    | /\*(?:[^*]|\*(?!/))*\*/ | \(\*(?:[^*]|\*(?!\)))*\*\) | (?P<code>\#x[0-9a-fA-F]+) | \#[^\n]*
+    | (?P<string>"[^"\n]*"|'[^'\n]*') | (?P<char_class>\[[^\]\n]+\])
+    | (?P<HEAD><[^<>\n]+>|[a-zA-Z_][\w-]*)\s*(?:::=|:=|=|:) | (?P<call><[^<>\n]+>|[a-zA-Z_][\w-]*)
+    | (?P<TIMES>[*+?]) | (?P<BAR>\|) | (?P<OPEN>\() | (?P<CLOSE>\)) | (?P<MINUS>-) | (?P<END>[;.])
 """
 PIECE = re.compile(
     r"""/\*(?:[^*]|\*(?!/))*\*/|\(\*(?:[^*]|\*(?!\)))*\*\)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'
@@ -38,7 +29,6 @@ PIECE = re.compile(
 )
 RANGE = re.compile(r"(?=.*[^\W_]-[^\W_])(?:[^\W_]-[^\W_]|_|\W)+")
 BACKSLASH = re.compile(r"""(["'])\\\1(?=[\s)|?*+]|$)""", re.MULTILINE)
-NUMBER = re.compile(r"^([ \t]*)(\[\d+\w*\])(?=[ \t]+[a-zA-Z_][\w-]*\s*::=)", re.MULTILINE)
 HEAD = re.compile(r"(<[^<>\n]+>|[a-zA-Z_][\w-]*)\s*(?:::=|:=|=|:)")
 NOTE = re.compile(r"\[\s*(?:wfc|vc|nsc)\s*:", re.IGNORECASE)
 ESCAPED = re.compile(r"\\(?:[nrtbfv0\\\"']|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
@@ -62,24 +52,19 @@ def is_class(bracket: str) -> bool:
     return bracket[0] == "^" or "#x" in bracket or (not quoted and RANGE.fullmatch(bracket) is not None)
 
 
-def without_numbers(text: str) -> str:
-    """Return a grammar without the numbers before its rules (``[12] rule ::= …``), each rule in its column."""
-    return NUMBER.sub(lambda found: found[1] + " " * len(found[2]), text)
-
-
 class W3cReader(BnfReader):
     """A reader of the rules of a W3C grammar. ``heads``: the names of its rules."""
 
-    def __init__(self, tokens: Mapping[int, str], text: str) -> None:
+    def __init__(self, tokens: Mapping[int, str], heads: Collection[str]) -> None:
         super().__init__(tokens)
-        self.heads = {head_name(found[0]) for found in HEAD.finditer(text)}
+        self.heads = heads
 
     def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
         """Return the expression of a string, a class or a character; what else there is is as in EBNF."""
         match tree.data, tree.children:
             case "string", [token]:
                 refuse_escapes(ESCAPED, token)
-                return text_of(nfa.literal(token[1:-1].encode()))
+                return self.word(token[1:-1], token.line)
             case "code", [token]:
                 code = code_point(token, token.line)
                 return text_of(utf8.utf8(utf8.normalize([(code, code)])))

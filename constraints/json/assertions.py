@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UnsupportedConstraint
 from .closed_objects import CLOSING
 from .combinators import meet_all
-from .counted_patterns import pattern_shapes, readable, with_length
+from .counted_patterns import pattern_shapes, readable, with_length, words_of
 from .document import Node
 from .exact import EXACT
 from .formats import KNOWN, MOST_CHARACTERS
@@ -154,6 +154,8 @@ def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
         return EVERYTHING if sign else NOTHING
     if key == "format":
         return only("string", with_length(key, which, 0, MOST_CHARACTERS.get(which), sign), sign)
+    if (words := words_of(which)) is not None:
+        return only("string", [Strings(among=words) if sign else Strings(but=words)], sign)
     shapes = pattern_shapes(which, sign)
     readable(shapes, f"{node.path}/pattern")
     return only("string", shapes, sign)

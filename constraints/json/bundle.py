@@ -21,9 +21,7 @@ def bundle(schema: Schema, documents: Mapping[str, Any]) -> Schema:
     if not isinstance(schema, dict):
         return schema
     draft = Document(schema).draft
-    name, place = (
-        ("id", "definitions") if draft == 4 else ("$id", "definitions" if 6 <= draft <= 7 else "$defs")
-    )
+    name, place = "id" if draft == 4 else "$id", "definitions" if 4 <= draft <= 7 else "$defs"
     known, added, own = set[str](), dict[str, Schema](), dict[str, Any]()
     wanted = list(_references(schema, "", name, known))
     while wanted:
@@ -31,19 +29,28 @@ def bundle(schema: Schema, documents: Mapping[str, Any]) -> Schema:
         if uri in known:
             continue
         known.add(uri)
-        found = documents.get(uri, documents.get(f"{uri}#", own.get(uri)))
+        found = documents.get(uri, documents.get(f"{uri}#"))
         if found is None:
-            continue
-        found = getattr(found, "contents", found)  # the values of a registry are resources
-        found = read_schema(found)
+            own = own or _identified(documents)
+            if (found := own.get(uri)) is None:
+                continue
+        found = read_schema(getattr(found, "contents", found))  # the values of a registry are resources
         if isinstance(found, dict):
-            for key in ("id", "$id"):
-                if isinstance(found.get(key), str):
-                    own[located(uri, found[key], "")[0] or uri] = found
             found = _named(found, uri, name, draft)
             wanted += _references(found, uri, name, known)
         added[uri] = found if isinstance(found, dict) else {name: uri, **({} if found else {"not": {}})}
     return schema | {place: schema.get(place, {}) | added} if added else schema
+
+
+def _identified(documents: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the documents by their own identifiers."""
+    found = dict[str, Any]()
+    for uri, document in documents.items():
+        schema = read_schema(getattr(document, "contents", document))
+        name = schema.get("$id", schema.get("id")) if isinstance(schema, dict) else None
+        if isinstance(name, str):
+            found[located(uri, name, "")[0] or uri] = schema
+    return found
 
 
 def _named(document: dict[str, Any], uri: str, name: str, draft: int) -> dict[str, Any]:

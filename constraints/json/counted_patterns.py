@@ -20,6 +20,8 @@ from .text import JSON
 
 LARGE = 32
 """The smallest count for which a counter is kept: below it an automaton is as quick."""
+PLAIN = r"(?:[^\\^$.|?*+()\[\]{}]|\\[^\w\s\\|])*"
+LISTED = re.compile(rf"\^(?:({PLAIN})|\((?:\?:)?({PLAIN}(?:\|{PLAIN})*)\))\$")
 COUNT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 
 
@@ -29,6 +31,14 @@ def pattern_shapes(pattern: str, sign: bool) -> tuple[Strings, ...]:
     Without ``sign``: the strings in which it is not found."""
     free, least, most = without_count(pattern) or (pattern, 0, None)
     return with_length("pattern", free, least, most, sign)
+
+
+def words_of(pattern: str) -> frozenset[str] | None:
+    """Return the strings of a pattern that lists them (``^a$``, ``^(a|b)$``), None of any other."""
+    found = LISTED.fullmatch(pattern)
+    return found and frozenset(
+        re.sub(r"\\(.)", r"\1", word) for word in re.split(r"(?<!\\)\|", found[1] or found[2] or "")
+    )
 
 
 def with_length(kind: str, which: str, least: int, most: int | None, sign: bool) -> tuple[Strings, ...]:

@@ -270,7 +270,7 @@ class Document:
             (target,) = entries
         if target is None:
             raise UnsupportedConstraint(
-                f"{ref!r} leads out of the document; give the other one in documents={{URI: schema}}",
+                f"{ref!r} leads out of the document; give the other one in documents={{{uri!r}: schema}}",
                 path=where,
             )
         fragment = unquote(fragment)

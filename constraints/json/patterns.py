@@ -23,11 +23,7 @@ SPACE = normalize(
     [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
     + [(c, c) for c in (0x202F, 0x205F, 0x3000, 0xFEFF)]
 )
-CLASSES = {
-    "d": normalize([(48, 57)]),
-    "w": normalize([(48, 57), (65, 90), (95, 95), (97, 122)]),
-    "s": SPACE,
-}
+CLASSES = {"d": normalize([(48, 57)]), "w": normalize([(48, 57), (65, 90), (95, 95), (97, 122)]), "s": SPACE}
 """The characters of ``\\d``, ``\\w`` and ``\\s``."""
 NO_LINE_END = r"[^\n\r\u2028\u2029]"
 NO_WORD = "[^0-9A-Za-z_]"

@@ -81,7 +81,7 @@ def empty(shape: Strings) -> bool:
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
     found = every(shape.atoms, frozenset(), JSON)
-    spend(300)
+    spend(50)
     if found.is_empty:
         return True
     if shape.least or shape.most is not None:

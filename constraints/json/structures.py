@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
 from ..automata.work import spend
 from .closed_objects import APART, CLOSING
-from .counted_patterns import pattern_shapes, readable
+from .counted_patterns import pattern_shapes, readable, words_of
 from .document import Node
 from .shapes import ANY, NEVER, Arrays, Contains, Need, Objects, Others
 from .values import EVERYTHING, NOTHING, Value, limited, only
@@ -82,17 +82,16 @@ def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``properties``, ``patternProperties`` and ``additionalProperties``."""
     schema = node.schema
-    names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    extra = schema.get("additionalProperties", True)
-    others = Others(frozenset(names), frozenset(patterns))
-    spend(10 * len(names))
+    (members, patterns), extra = declared(schema), schema.get("additionalProperties", True)
+    others = Others(frozenset(name for name, _, _ in members), frozenset(patterns))
+    spend(10 * len(members))
     for pattern in patterns:
         readable(pattern_shapes(pattern, sign), f"{node.path}/patternProperties/{pointer(pattern)}")
     if sign:
         need = k.need(extra, node, "additionalProperties")
         seen = (None if "additionalProperties" in schema else others) if tracked else Others()
         shape = Objects(
-            tuple([(n, k.need(s, node, f"properties/{pointer(n)}")) for n, s in names.items()]),
+            tuple([(name, k.need(inner, node, place)) for name, inner, place in members]),
             patterns=tuple(
                 [(p, k.need(s, node, f"patternProperties/{pointer(p)}")) for p, s in patterns.items()]
             ),
@@ -102,18 +101,31 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
         )
         return only("object", [shape], True)
     shapes, before = list[Objects](), tuple[tuple[str, Need], ...]()
-    for name, inner in names.items():
-        fails, holds = (k.need(inner, node, f"properties/{pointer(name)}", s) for s in (False, True))
+    for name, inner, place in members:
+        fails, holds = (k.need(inner, node, place, s) for s in (False, True))
         if fails != NEVER:
             shapes.append(Objects((*before, (name, fails)), (name,)))
             before += ((name, holds),) if tracked == APART else ()
     for pattern, inner in patterns.items():
         if (need := k.need(inner, node, f"patternProperties/{pointer(pattern)}", False)) != NEVER:
-            name = k.need({"pattern": pattern}, node, f"patternProperties/{pointer(pattern)}")
-            shapes.append(Objects(some=((Others(), name, need),)))
+            naming = k.need({"pattern": pattern}, node, f"patternProperties/{pointer(pattern)}")
+            shapes.append(Objects(some=((Others(), naming, need),)))
     if (need := k.need(extra, node, "additionalProperties", False)) != NEVER:
         shapes.append(Objects(some=((others, ANY, need),)))
     return only("object", shapes, False)
+
+
+def declared(schema: Mapping[str, Any]) -> tuple[list[tuple[str, Any, str]], dict[str, Any]]:
+    """Return the members that have a schema, each with it and its place, and the schemas of patterns.
+    A pattern that lists names (``^a$``) declares these."""
+    members = [(name, s, f"properties/{pointer(name)}") for name, s in schema.get("properties", {}).items()]
+    patterns = dict(schema.get("patternProperties", {}))
+    for pattern, names in [(each, words_of(each)) for each in patterns]:
+        if names is not None and names.isdisjoint(name for name, _, _ in members):
+            place = f"patternProperties/{pointer(pattern)}"
+            members += [(name, patterns[pattern], place) for name in sorted(names)]
+            del patterns[pattern]
+    return members, patterns
 
 
 def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:

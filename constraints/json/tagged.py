@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..automata.work import spend
+from .counted_patterns import words_of
 from .objects import is_closed
 from .shapes import NEVER, Arrays, Need, Objects
 from .values import Value
@@ -123,9 +124,13 @@ def constants_of(k: Keywords, need: Need | None) -> Constants | None:
 
 
 def listed(k: Keywords, schema: Any) -> Constants | None:
-    """Return the constants that ``const`` or ``enum`` lists, ``None`` if there is neither or one is an array or an object."""
+    """Return the constants that ``const``, ``enum`` or a pattern of strings lists, ``None`` if none does or one is an array or
+    an object."""
     if not isinstance(schema, dict):
         return None
+    words = words_of(schema["pattern"]) if "pattern" in schema else None
+    if words is not None and schema.get("type") == "string":
+        return frozenset((False, word) for word in words)
     key = next((key for key in ("const", "enum") if key in schema and k.document.reads(key)), None)
     values = [] if key is None else [schema[key]] if key == "const" else schema[key]
     if key is None or any(isinstance(value, list | dict) for value in values):

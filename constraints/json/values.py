@@ -106,14 +106,10 @@ def told(shape: Objects, name: str, size: int) -> Need | None:
 def join(*values: Value, absorb: bool = True) -> Value:
     """Return the union of several sets of values.
     ``absorb``: a shape that has every value of its type replaces all others."""
-    boolean: frozenset[bool] = frozenset()
     return Value(
         any(v.null for v in values),
-        boolean.union(*(v.boolean for v in values)),
-        join_shapes([v.number for v in values], absorb),
-        join_shapes([v.string for v in values], absorb),
-        join_shapes([v.array for v in values], absorb),
-        join_shapes([v.object for v in values], absorb),
+        frozenset[bool]().union(*(v.boolean for v in values)),
+        *(join_shapes(unions, absorb) for unions in zip(*(v.shapes for v in values), strict=True)),
     )
 
 
@@ -123,6 +119,10 @@ def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
     if not unions or (len(unions) == 1 == len(unions[0])):
         return unions[0] if unions else ()
     found = dict.fromkeys(shape for union in unions for shape in union)
+    if isinstance(next(iter(found)), Strings) and len(found) > 1:
+        lists = [shape.among for shape in found if shape.among is not None and not shape.atoms]
+        rest = [shape for shape in found if shape.among is None or shape.atoms]
+        found = dict.fromkeys([*rest, Strings(among=frozenset().union(*lists))] if lists else rest)
     if absorb and len(found) > 1:
         whole = WHOLE[type(next(iter(found)))]
         if whole in found:

@@ -47,12 +47,7 @@ def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
 
 
 def in_braces(
-    writer: Writer,
-    need: Need,
-    form: Form,
-    order: Sequence[int],
-    style: Style,
-    inner: Inner,
+    writer: Writer, need: Need, form: Form, order: Sequence[int], style: Style, inner: Inner
 ) -> Node:
     """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
     spend(5 * len(order))
@@ -99,13 +94,7 @@ def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]
 # ---------------------------------------------------------------- other names told apart
 
 
-def told_apart(
-    writer: Writer,
-    form: Form,
-    live: list[int],
-    style: Style,
-    inner: Inner,
-) -> Node:
+def told_apart(writer: Writer, form: Form, live: list[int], style: Style, inner: Inner) -> Node:
     """Return the node of the objects of a form in which no two names are equal.
     A member that must be there is one of a label of its own; it may provide several of ``form.some``."""
 
@@ -136,12 +125,7 @@ def told_apart(
 
 
 def told_apart_in(
-    form: Form,
-    live: list[int],
-    others: list[Node],
-    order: Sequence[int],
-    style: Style,
-    inner: Inner,
+    form: Form, live: list[int], others: list[Node], order: Sequence[int], style: Style, inner: Inner
 ) -> Node:
     """Return the bag of an object's members with the brace before them.
 

@@ -79,11 +79,7 @@ class Writer:
 
     @classmethod
     def of(
-        cls,
-        schema: Schema,
-        style: Style,
-        reading: Reading = Reading(),
-        place: Callable[[str], str] = str,
+        cls, schema: Schema, style: Style, reading: Reading = Reading(), place: Callable[[str], str] = str
     ) -> Writer:
         """Return the writer of a schema's values. ``place``: a path as warnings have it. Raises ``UnsupportedConstraint``."""
         document = Document(schema, reading.strict)
