@@ -1,6 +1,5 @@
 """`ConstraintLogitsProcessor` in `model.generate`: sampling, beams and batches always satisfy the constraint."""
 
-import itertools
 import math
 
 import pytest
@@ -298,42 +297,6 @@ def test_a_prefix_that_cannot_be_finished_is_refused(prefix, budget, needed):
         processor(torch.tensor([[1, *prefix]]), torch.zeros(1, V))
     assert isinstance(caught.value, tt.errors.BudgetTooSmall if needed else tt.errors.EvidenceError)
     assert needed is None or (caught.value.given, caught.value.needed) == (budget, needed)
-
-
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-def test_the_widest_beam_finds_the_most_probable_text(model, hmm):
-    """The lookahead telescopes: beams are ranked by log p_lm in the end, so a beam of all prefixes is exhaustive."""
-    budget = 5
-    texts = [
-        text
-        for n in range(3, budget + 1)
-        for text in itertools.product([3, 4, 5, EOS], repeat=n)
-        if FSA.accepts(list(text)) and text.index(EOS) == n - 1
-    ]
-    for prompt in PROMPTS:
-        prompt = prompt[prompt != PAD]
-        with torch.no_grad():
-            log_probs = [
-                model(torch.cat([prompt, torch.tensor(t)])[None])
-                .logits[0, len(prompt) - 1 : -1]
-                .log_softmax(1)
-                for t in texts
-            ]
-        scores = [
-            float(p.gather(1, torch.tensor(t)[:, None]).sum()) for p, t in zip(log_probs, texts, strict=True)
-        ]
-        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
-        (tokens,) = generate(
-            model,
-            processor,
-            prompt[None],
-            num_beams=24,
-            do_sample=False,
-            max_new_tokens=budget,
-            length_penalty=0.0,
-        )
-        best = texts[scores.index(max(scores))]
-        assert tuple(tokens[: len(best)]) == best
 
 
 def test_outputs_beyond_the_vocabulary_are_never_offered():

@@ -63,16 +63,22 @@ def compiled(make):
         constraint = make()
     except TractileError as error:
         return f"{type(error).__name__}: {error}"
-    return digest(constraint.program) + "".join(map(str, constraint.narrowed))
+    kept = hashlib.sha256(constraint.to_bytes()).hexdigest()
+    return "".join([digest(constraint.program), kept, *map(str, constraint.narrowed)])
 
 
 def sampled(path, first, every):
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        return {row["id"]: row["schema"] for row in map(json.loads, list(file)[first::every])}
+        return {row["id"]: row["schema"] for row in map(json.loads, list(file)[int(first) :: int(every)])}
+
+
+def digests(*arguments):
+    """A digest of each constraint by its name; ``arguments``: FILE FIRST EVERY."""
+    found = {name: compiled(make) for name, make in CONSTRAINTS.items()}
+    for name, schema in (sampled(*arguments) if arguments else {}).items():
+        found[name] = compiled(lambda schema=schema: C.json_schema(schema, on_narrowed="ignore"))
+    return found
 
 
 if __name__ == "__main__":
-    found = {name: compiled(make) for name, make in CONSTRAINTS.items()}
-    for name, schema in (sampled(sys.argv[1], *map(int, sys.argv[2:])) if sys.argv[1:] else {}).items():
-        found[name] = compiled(lambda schema=schema: C.json_schema(schema, on_narrowed="ignore"))
-    json.dump(found, sys.stdout)
+    json.dump(digests(*sys.argv[1:]), sys.stdout)

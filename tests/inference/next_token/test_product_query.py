@@ -1,10 +1,5 @@
 """P-GCD with any chain as its guide and with products of automata, against the generic query in log space."""
 
-import functools
-import itertools
-import math
-import operator
-
 import numpy as np
 import oracle
 import pytest
@@ -13,7 +8,7 @@ from product_queries import padded, product
 
 import tractile as tt
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Boolean, Log, Real
+from tractile.inference import Boolean, Log
 from tractile.inference.next_token.generic import DenseQuery
 from tractile.layers import Categorical, Identity
 
@@ -106,41 +101,6 @@ def test_products_of_automata_are_constraints(seed):
     if budgets:
         both = tt.circuits.intersect(a, b)
         walk(tt.pgcd(chain, a * b, HORIZON), chain, both.determinize(), budgets)
-
-
-FACTORS = {
-    "HMM x DFA": (1, True),
-    "HMM x HMM x NFA": (2, False),
-    "HMM x HMM x DFA x NFA": (2, True, False),
-    "DFA x NFA": (0, True, False),
-}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", FACTORS)
-@pytest.mark.parametrize("seed", range(3))
-def test_products_of_chains_by_enumeration(name, seed, dtype):
-    """The weights of every next token after every prefix, and the masks, from a list of all sequences."""
-    hmms, *deterministic = FACTORS[name]
-    rng, n = np.random.default_rng(seed), 3
-    models = [oracle.random_hmm(rng, 2 + i, V, zeros=0.3 * i) for i in range(hmms)]
-    automata = [oracle.random_fsa(rng, 3, V, d, 0.8) for d in deterministic]
-    chains = [*(m.build(dtype) for m in models), *(a.build().to(dtype=dtype) for a in automata)]
-    chain = functools.reduce(operator.mul, chains)
-    weight = math.prod([m.total(n) for m in models]) * math.prod([a.paths(n) for a in automata])
-    real, boolean = (tt.NextToken(chain, n, semiring()) for semiring in (Real, Boolean))
-    assert bool(real.feasible_lengths()[n]) == bool(boolean.feasible_lengths()[n]) == bool(weight.any())
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    for length in range(n):
-        prefixes = list(itertools.product(range(V), repeat=length))
-        expected = torch.tensor(np.array([weight[p].reshape(V, -1).sum(1) for p in prefixes]))
-        for query in (real, boolean):
-            query.resume(torch.tensor(prefixes).view(len(prefixes), length), n)
-            assert torch.equal(query.mask(), expected > 0)
-        torch.testing.assert_close(
-            real.log_weights().exp(), expected, rtol=tolerance, atol=0, check_dtype=False
-        )
-        assert torch.equal(boolean.log_weights().exp().double(), (expected > 0).double())
 
 
 def test_a_guide_beside_the_constraint():
