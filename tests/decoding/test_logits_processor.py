@@ -139,7 +139,7 @@ def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength, mixture):
 def test_rows_that_grow_shrink_and_are_exchanged(hmm):
     """Random walks: rows take back and append several tokens and are exchanged; scores are those of the formula."""
     generator, budget, prompt = torch.Generator().manual_seed(0), 7, [1, 9]
-    for _ in range(20):
+    for _ in range(8):
         processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
         texts = [[3, 4, 3, 5, 4, 5, EOS], [4, 4, 5, 3, 3, 5, EOS], [5, 9, 9, 3, 4, 4, 3]]
         rows, length = texts, 0

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import oracle
@@ -38,6 +39,7 @@ def constraints():
     return [regex("(ab)*a?").compile(VOCAB), plain]
 
 
+@cache
 def conditional(lm, prefix):
     lm.start([[]])
     for token in prefix:
@@ -45,6 +47,7 @@ def conditional(lm, prefix):
     return lm.log_probs()[0].double()
 
 
+@cache
 def target(lm, guide, fa, kind, prefix):
     """log q(v | prefix) of the sampler without drafts."""
     query = tt.pgcd(guide, fa, BUDGET).start(1)

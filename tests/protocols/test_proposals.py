@@ -82,8 +82,9 @@ def test_a_proposal_is_properly_weighted(proposal):
 
 
 @pytest.mark.parametrize("base", BASES, ids=name_of)
-def test_a_check_of_ones_own_is_a_factor(base):
-    check = AWRSProposal(even, base=base, tokens=True)
+@pytest.mark.parametrize("rejects", [None, 2])
+def test_a_check_of_ones_own_is_a_factor(base, rejects):
+    check = AWRSProposal(even, base=base, tokens=True, max_rejects=rejects)
     check_proposal(check, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES, factor=even)
 
 
@@ -91,3 +92,24 @@ def test_a_check_of_ones_own_is_a_factor(base):
 def test_weights_of_bytes_are_a_factor(base):
     proposal = CharacterProposal(Words(), next_byte, base=base)
     check_proposal(proposal, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES[:3], factor=spelled_weight)
+
+
+ENDED = as_automaton(Fsa([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1], 1), (1, 3, 2), (2, 3, 2)], 0, [2], V, 3))
+
+
+def ended_weight(tokens):
+    """As :func:`spelled_weight`, where token 3 ends the text."""
+    if tokens[-1] != 3:
+        return spelled_weight(tokens)
+    return next_byte(b"".join(Words.token_bytes[token] for token in tokens[:-1]))[256]
+
+
+@pytest.mark.parametrize("base", BASES, ids=name_of)
+def test_weights_of_bytes_count_the_end_of_a_text(base):
+    """The end token spells nothing, whatever bytes the vocabulary gives it."""
+    lm, proposal = (
+        tt.lm.TableLM(random_table(V, 1, seed=2), 3, Words()),
+        CharacterProposal(Words(), next_byte, base=base),
+    )
+    prefixes = [(0,), (2,), (2, 1, 0)]
+    check_proposal(proposal, lm, ENDED, HMM, horizon=HORIZON, prefixes=prefixes, factor=ended_weight)

@@ -179,7 +179,7 @@ def test_an_operator_between_two_of_its_own_rule_has_one_reading():
 def test_sequences_within_sequences_read_the_same(monkeypatch, most):
     monkeypatch.setattr(nodes, "MOST_INLINED", most)
     nested = 0
-    for node, texts in random_cases(62_000 + 100 * most, 25, ("seq", "seq", "seq", "alt", "repeat", "rule")):
+    for node, texts in random_cases(62_000 + 100 * most, 40, ("seq", "seq", "seq", "alt", "repeat", "rule")):
         parts = (part for each in nodes.reachable(node) if each.kind is Kind.SEQ for part in each.parts)
         nested += any(part.kind is Kind.SEQ for part in parts)
         steps = Definition(node, LETTERS)

@@ -40,7 +40,7 @@ import tractile as tt
 OTHER = tt.lm.TableLM(random_table(V, 1, seed=9))
 
 
-@pytest.mark.parametrize("cut", [None, ahead], ids=["uniform", "late"])
+@pytest.mark.parametrize("cut", [pytest.param(None, marks=pytest.mark.long), ahead], ids=["uniform", "late"])
 @pytest.mark.parametrize("name", TABULAR)
 @pytest.mark.parametrize("psi", PSI)
 @pytest.mark.parametrize("case", CASES)
@@ -94,7 +94,11 @@ def test_random_weights_belong_to_the_state(case, name):
 
 
 @pytest.mark.parametrize(
-    "potential", [lambda: Follows(0.6, OTHER), lambda: Follows(-0.4, OTHER).at(tt.inference.smc.every_line)]
+    "potential",
+    [
+        pytest.param(lambda: Follows(0.6, OTHER), marks=pytest.mark.long),
+        lambda: Follows(-0.4, OTHER).at(tt.inference.smc.every_line),
+    ],
 )
 @pytest.mark.parametrize("case", CASES)
 def test_potentials_that_follow_the_prefix(case, potential):
