@@ -11,14 +11,15 @@ from same_program import digests
 SCRIPT = Path(__file__).resolve().parents[2] / "helpers" / "same_program.py"
 
 
-def test_constraints_are_the_same_program():
-    """Here and in another process; of a benchmark's schemas every sixteenth, where they are there."""
+def test_constraints_are_the_same_program(tmp_path):
+    """Here and in another process, started in another folder; of a benchmark's schemas every sixteenth, where they are there."""
     shared = Path(os.environ.get("TRACTILE_SHARED", SCRIPT.parents[3] / "shared"))
     path = shared / "data" / "jsonschemabench" / "jsonschemabench_dev.jsonl.gz"
     arguments = [str(path), "0", "16"] if path.is_file() else []
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     other = subprocess.Popen(
         [sys.executable, str(SCRIPT), *arguments],
+        cwd=tmp_path,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONHASHSEED": seed},
     )
