@@ -114,33 +114,13 @@ def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
     ("hmm", "strength", "mixture"),
     [(None, 1.0, None), (HMM, 1.0, None), (HMM, 0.5, None), (HMM, 1.0, 0.5), (HMM, 1.0, 1.0)],
 )
-def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength, mixture):
-    """Rows advance, are copied, dropped and reordered as beams are; every score is compared."""
-    generator = torch.Generator().manual_seed(0)
-    budget, prompt = 7, [1, 9]
-    processor = tt.ConstraintLogitsProcessor(
-        as_automaton(FSA), hmm, max_new_tokens=budget, strength=strength, mixture=mixture
-    )
-    rows = [[], [], []]
-    for parents in ([0, 1, 2], [2, 1, 0], [0, 0, 0], [1, 2, 2], [2, 0, 1], [0, 1, 2]):
-        logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
-        scores = processor(torch.tensor([prompt + row for row in rows]), logits)
-        for row, score, raw in zip(rows, scores, logits, strict=True):
-            torch.testing.assert_close(
-                score, truth(row, budget, raw, hmm, strength, mixture), rtol=1e-6, atol=1e-6
-            )
-        rows = [[*rows[i], int(scores[i].softmax(0).multinomial(1, generator=generator))] for i in parents]
-        if any(EOS in row for row in rows):
-            break
-    assert len(rows[0]) >= 2
-
-
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-def test_rows_that_grow_shrink_and_are_exchanged(hmm):
+def test_rows_that_grow_shrink_and_are_exchanged(hmm, strength, mixture):
     """Random walks: rows take back and append several tokens and are exchanged; scores are those of the formula."""
     generator, budget, prompt = torch.Generator().manual_seed(0), 7, [1, 9]
-    for _ in range(8):
-        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
+    for _ in range(4):
+        processor = tt.ConstraintLogitsProcessor(
+            as_automaton(FSA), hmm, budget, strength=strength, mixture=mixture
+        )
         texts = [[3, 4, 3, 5, 4, 5, EOS], [4, 4, 5, 3, 3, 5, EOS], [5, 9, 9, 3, 4, 4, 3]]
         rows, length = texts, 0
         for _ in range(8):
@@ -150,7 +130,7 @@ def test_rows_that_grow_shrink_and_are_exchanged(hmm):
                 if row[1] == 9 and length > 1:
                     assert score.isfinite().nonzero().tolist() == [[EOS]]
                 else:
-                    expected = truth(row[:length], budget, raw, hmm)
+                    expected = truth(row[:length], budget, raw, hmm, strength, mixture)
                     torch.testing.assert_close(score, expected, rtol=1e-6, atol=1e-6)
             length = int(torch.randint(7, (), generator=generator))
             rows = [rows[int(torch.randint(3, (), generator=generator))] for _ in rows]
