@@ -19,7 +19,7 @@ def phi(text):
 
 
 LM, FSA = CASES["exact"]
-FA, POTENTIAL = as_automaton(FSA), FunctionPotential(phi)
+FA = as_automaton(FSA)
 GIVEN = {"particles": 8, "max_new_tokens": N}
 
 

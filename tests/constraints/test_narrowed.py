@@ -138,7 +138,7 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
 # ---------------------------------------------------------------- complements
 
 
-LONG, DEEP = "a" * 3500, {"v": 1}
+DEEP = {"v": 1}
 for _ in range(30):
     DEEP = {"below": [DEEP]}
 # ---------------------------------------------------------------- grammars
