@@ -3,6 +3,7 @@ every program they begin, and SMC that prefers code that runs."""
 
 import ast
 import json
+import math
 import os
 import socket
 import textwrap
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 from counting import HANGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -385,6 +387,20 @@ def test_meaning_is_the_syntax_tree(task, problems):
     assert task.meaning(problems[0], "x = 2") != task.meaning(problems[0], "x = 1")
     assert task.meaning(problems[0], "x =") == "x ="
     assert ast.dump(ast.parse("x = 1")) == task.meaning(problems[0], "x = 1")
+
+
+def test_particles_live_whose_code_runs(task, problems):
+    example, snippets = problems[0], [b"v = sorted(values)\n", b"v = sort(values)"]
+    vocab = tt.Vocabulary([*snippets, None], eos_token_id=2)
+    lm = tt.lm.TableLM({(): torch.full((3,), 1 / 3, dtype=torch.float64).log()}, 2, vocab)
+    assert task.align(example)("x = 1\ny =") == len("x = 1\n")
+    post = tt.smc(
+        lm, "", task.constraint(example).compile(vocab), "gcd", particles=8, max_new_tokens=2, seed=1,
+        potential=task.potential(example), align=task.align(example), ess_threshold=0.0,
+    )  # fmt: skip
+    alive = [particle.log_weight > -math.inf for particle in post.particles]
+    assert alive == [bool(task.runs(example, particle.text)) for particle in post.particles]
+    assert 0 < sum(alive) < 8
 
 
 def test_the_folder_is_gone_afterwards():

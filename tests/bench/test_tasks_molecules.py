@@ -2,12 +2,15 @@
 
 import gzip
 import itertools
+import math
 import sys
 
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import tractile as tt
 from tractile.errors import TractileError, UnsupportedConstraint
 from tractile_bench.base import Example
 from tractile_bench.molecules.smiles_grammar import smiles
@@ -146,6 +149,16 @@ def test_what_can_become_no_molecule():
     for text in ("C(C", "C1CC", "c1cc", "C("):
         assert unfinished(text)
         assert not finished(text)
+
+
+def test_particles_live_that_are_molecules():
+    vocab = tt.Vocabulary([b"C", b"N", b"(", b")", b"=", b"1", b"F", b"O=", b"c1cccc1", None], 9)
+    lm = tt.lm.TableLM({(): torch.full((10,), 0.1, dtype=torch.float64).log()}, 9, vocab)
+    fa, potential = smiles().compile(vocab), Molecules("none").potential(example())
+    post = tt.smc(lm, [], fa, "gcd", particles=300, max_new_tokens=7, potential=potential, ess_threshold=0.0)
+    alive = {particle.text for particle in post.particles if particle.log_weight > -math.inf}
+    assert alive == {text for text in post.texts if finished(text)} < {*post.texts}
+    assert any("(" in text for text in alive)
 
 
 def test_scores():
