@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import sys
+from pathlib import Path
 
 import tractile as tt
 from tractile.errors import TractileError
@@ -67,16 +68,12 @@ def compiled(make):
     return "".join([digest(constraint.program), kept, *map(str, constraint.narrowed)])
 
 
-def sampled(path, first, every):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return {row["id"]: row["schema"] for row in map(json.loads, list(file)[int(first) :: int(every)])}
-
-
-def digests(*arguments):
-    """A digest of each constraint by its name; ``arguments``: FILE FIRST EVERY."""
+def digests(path=None, first=0, every=1):
+    """A digest of each constraint, and of the schemas of a file, by its name."""
     found = {name: compiled(make) for name, make in CONSTRAINTS.items()}
-    for name, schema in (sampled(*arguments) if arguments else {}).items():
-        found[name] = compiled(lambda schema=schema: C.json_schema(schema, on_narrowed="ignore"))
+    lines = gzip.decompress(Path(path).read_bytes()).splitlines() if path else []
+    for row in map(json.loads, lines[int(first) :: int(every)]):
+        found[row["id"]] = compiled(lambda row=row: C.json_schema(row["schema"], on_narrowed="ignore"))
     return found
 
 
