@@ -20,7 +20,7 @@ SEED ?= 0
 demo: $(VENV)/.demo  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test  ## what judges most, in six minutes on two cores; the rest is marked long
+test: $(VENV)/.test  ## what judges most, in some five minutes on two cores; the rest is marked long
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTEST_ARGS)
 
 test-all: $(VENV)/.test  ## with what is long, and the code of the documentation

@@ -51,38 +51,6 @@ def enumerated(case, power=1):
 # ---------------------------------------------------------------- messages
 
 
-def expected_weight(hmm, fsa, weights, prefix, left):
-    """E_hmm[1_C Π w of the tokens after the prefix | prefix], by enumeration of all continuations."""
-    rests = torch.tensor([[*prefix, *rest] for rest in itertools.product(range(V), repeat=left)])
-    accepted = torch.tensor([fsa.accepts(row) for row in rests.tolist()])
-    weight = weights[rests[:, len(prefix) :]].prod(1) * accepted
-    p = (
-        (tt.log_marginal(hmm, rests) - tt.log_marginal(hmm, torch.tensor([prefix]))).exp()
-        if prefix
-        else tt.log_marginal(hmm, rests).exp()
-    )
-    return float((weight * p).sum())
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_messages_are_expectations(case, dtype):
-    weights = attribute(case).token_log_weights
-    query = tt.pgcd(attribute(case).guide(HMM.to(dtype=dtype)), COMPILED[case], N)
-    for prefix in [(), (0,), (1,), (1, 0), (0, 1, 1)]:
-        query.resume(torch.tensor([prefix], dtype=torch.long))
-        left = N - len(prefix)
-        for v in range(V):
-            found = float(query.lookahead()[0, v].exp())
-            true = expected_weight(HMM, CASES[case][1], weights.exp(), [*prefix, v], left - 1)
-            assert found == pytest.approx(true, rel=1e-5)
-        everything = expected_weight(HMM, CASES[case][1], weights.exp(), list(prefix), left)
-        assert float(query.log_lookahead().exp()) == pytest.approx(everything, rel=1e-5)
-        shares = query.log_weights()[0].exp()
-        assert float(shares.sum()) == pytest.approx(everything * float(query.log_prior().exp()), rel=1e-5)
-        assert torch.allclose(query.scores()[0].exp(), (shares / shares.sum()).to(torch.float64), rtol=1e-5)
-
-
 def test_an_hmm_without_weights_is_told_apart_in_the_cache():
     lm, fa, one = model("ended"), COMPILED["ended"], attribute("ended")
     proposal = tt.inference.smc.LookaheadProposal()

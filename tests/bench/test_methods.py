@@ -187,7 +187,7 @@ def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
 @pytest.mark.parametrize("align", [None, lambda text: text.rfind("a") + 1])
 def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
     """With ``align`` particles use their budget up at different times, and are resampled in between."""
-    runs = tt.smc(lm(), prompts=[""] * 200, fa=automaton(), proposal="lcd", particles=4, max_new_tokens=BUDGET,
+    runs = tt.smc(lm(), prompts=[""] * 100, fa=automaton(), proposal="lcd", particles=4, max_new_tokens=BUDGET,
                   resampling="multinomial", ess_threshold=1.1, align=align)  # fmt: skip
     lost = torch.tensor([float(post.cut_off.exp().sum()) / 4 for post in runs])
     _, cut = language()

@@ -134,10 +134,12 @@ def test_it_guides_on_the_spot():
     )
     runs = {
         name: [
-            tt.smc(lm, [], fa, name, guide if name == "pgcd" else None, 4, 6, seed=seed).log_evidence
-            for seed in range(40)
+            post.log_evidence
+            for post in tt.smc(
+                lm, prompts=[[]] * 40, fa=fa, proposal=name, hmm=hmm, particles=4, max_new_tokens=6
+            )
         ]
-        for name in ("gcd", "pgcd")
+        for name, hmm in (("gcd", None), ("pgcd", guide))
     }
     exact = tt.smc(lm, [], fa, "gcd", None, 4000, 6, seed=0).log_evidence
     error = {name: np.std(np.exp(values)) for name, values in runs.items()}

@@ -1,19 +1,12 @@
 """The named methods: the targets of those that weigh, by enumeration (error probability 1e-5); the weights of the others."""
 
-import math
 from pathlib import Path
 
 import pytest
 from smc_reference import (
     CASES,
-    EOS,
-    LIMIT,
     N,
-    against_enumeration,
     as_automaton,
-    enumerate_target,
-    padded,
-    spelled,
 )
 
 import tractile as tt
@@ -26,35 +19,8 @@ def phi(text):
 
 
 LM, FSA = CASES["exact"]
-FA, POTENTIAL = as_automaton(FSA), FunctionPotential(phi)
-TRUTH = enumerate_target(LM, FSA, N)
+FA = as_automaton(FSA)
 GIVEN = {"particles": 8, "max_new_tokens": N}
-WEIGHED = [name for name, preset in PRESETS.items() if preset.corrected]
-
-
-@pytest.mark.parametrize("name", WEIGHED)
-def test_each_that_weighs_has_its_target(name):
-    preset = PRESETS[name]
-    target = {x: p * phi(spelled(x, "exact")) if preset.potential else p for x, p in TRUTH.items()}
-    z = against_enumeration(lambda seed: preset.run(LM, [], FA, POTENTIAL, seed=seed, **GIVEN), target)
-    assert bool((z.abs() < LIMIT).all()), z
-
-
-@pytest.mark.parametrize("name", sorted(PRESETS.keys() - WEIGHED))
-def test_the_others_weigh_by_the_potential_alone_if_at_all(name):
-    preset = PRESETS[name]
-    found = preset.run(LM, [], FA, POTENTIAL, particles=40, max_new_tokens=N).accepted
-    for particle in found:
-        assert particle.log_weight == pytest.approx(math.log(phi(particle.text)) if preset.potential else 0.0)
-    assert all(FSA.accepts(particle.token_ids) for particle in found) == preset.constrained
-
-
-def test_steering_keeps_different_prefixes_and_ends_with_at_least_its_number():
-    lm, fsa = CASES["ended"]
-    post = PRESETS["smc-steering"].run(lm, [], as_automaton(fsa), POTENTIAL, None, 5, N, 0)
-    assert len(post.particles) >= 5
-    assert all(fsa.accepts(padded(p.token_ids, N, EOS)) for p in post.accepted)
-    assert post.resampled
 
 
 @pytest.mark.parametrize("name", ["sample-rerank", "full-is"])

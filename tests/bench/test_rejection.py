@@ -40,15 +40,6 @@ def assert_drawn_from_target(samples, case):
         assert abs(drawn.count(x) / len(drawn) - share) < LIMIT * error
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
-def test_the_first_sample_and_the_second_are_exact(case):
-    """By z-tests over fresh objects: the law of a sample does not depend on how much was learned before it."""
-    runs = [accepted(case, 2, seed).posterior.token_ids for seed in range(120)]
-    for place in (0, 1):
-        assert_drawn_from_target([run[place] for run in runs], case)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_the_chance_of_acceptance_is_z_over_the_bound(case):
     """The bound before each try is above Z, never rises, and tells the chance of acceptance."""
@@ -83,11 +74,11 @@ def test_proper_weights_in_smc_while_it_learns(case):
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_rejected_once_all_is_known(case):
     proposal = CARS()
-    accepted(case, 250, 0, proposal)
-    found = accepted(case, 60, 1, proposal)
+    accepted(case, 150, 0, proposal)
+    found = accepted(case, 40, 1, proposal)
     z = sum(enumerate_target(*CASES[case], N).values())
     assert math.exp(proposal.log_bound) == pytest.approx(z, rel=1e-3)
-    assert found.tries <= 62
+    assert found.tries <= 42
     assert found.acceptance_rate == pytest.approx(z, rel=0.03)
 
 

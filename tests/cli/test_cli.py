@@ -338,11 +338,7 @@ def test_generate_names_a_device_that_is_not_there():
 
 
 def test_the_package_runs_as_the_command():
-    command = [sys.executable, "-m", "tractile"]
-    found = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
-    assert found.stdout == f"tractile {tt.__version__}\n"
-    refused = subprocess.run(
-        [*command, "compile", "--regex", "("], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "tractile", "compile", "--regex", "("]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr

@@ -135,12 +135,6 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
     assert str(cut) == "/a: maxLength: 5 instead of 10 (why)"
 
 
-# ---------------------------------------------------------------- complements
-
-
-LONG, DEEP = "a" * 3500, {"v": 1}
-for _ in range(30):
-    DEEP = {"below": [DEEP]}
 # ---------------------------------------------------------------- grammars
 
 

@@ -33,9 +33,8 @@ def units(schema):
 
 def test_work_does_not_depend_on_what_was_compiled_before():
     first = [units(schema) for schema in SCHEMAS]
-    for order in ((4, 2, 0, 1, 3), (3, 0, 4, 2, 1)):
-        for i in order:  # tables that are alive are found again
-            assert units(SCHEMAS[i]) == pytest.approx(first[i], rel=0.2)
+    for i in (4, 2, 0, 3, 1):  # tables that are alive are found again
+        assert units(SCHEMAS[i]) == pytest.approx(first[i], rel=0.2)
 
 
 def test_metered():

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from choices import choose
-from smc_reference import random_table
+from smc_reference import random_table, sequence_log_prob
 
 import tractile as tt
 from tractile.embedded import load_lm
@@ -20,16 +20,6 @@ def table_lm(seed, order=2):
     return tt.lm.TableLM(random_table(len(PIECES), order, seed), EOS, VOCAB)
 
 
-def log_prob(lm, tokens):
-    """log p_lm of a sequence of tokens, one by one."""
-    lm.start([[]])
-    total = 0.0
-    for token in tokens:
-        total += float(lm.log_probs()[0, token])
-        lm.advance(torch.tensor([token]))
-    return total
-
-
 def enumerated(lm, text, end):
     """Σ over all sequences of tokens: those that spell the text and end, or those whose last token completes it."""
     data, total = text.encode(), 0.0
@@ -38,11 +28,11 @@ def enumerated(lm, text, end):
         for tokens in itertools.product(spelling, repeat=n):
             spelled = b"".join(PIECES[t] for t in tokens)
             if end and spelled == data:
-                total += math.exp(log_prob(lm, (*tokens, EOS)))
+                total += math.exp(sequence_log_prob(lm, (*tokens, EOS)))
             elif not end and spelled.startswith(data):
                 before = b"".join(PIECES[t] for t in tokens[:-1])
                 if not before.startswith(data):
-                    total += math.exp(log_prob(lm, tokens))
+                    total += math.exp(sequence_log_prob(lm, tokens))
     return total
 
 

@@ -109,8 +109,8 @@ def test_prompts_hmms_and_tools(lm):
         *lm,
         [PROMPT, "The dog is"],
         feed,
-        max_new_tokens=48,
-        particles=4,
+        max_new_tokens=40,
+        particles=2,
         hmm=[load_hmm(), None],
         confidence=True,
     )

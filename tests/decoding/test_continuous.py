@@ -18,7 +18,7 @@ pytest.importorskip(
     "transformers.generation.continuous_batching.cb_logits_processors",
     reason="transformers has no continuous batching before 5.0",
 )
-MODEL, TOKENIZER = load_lm()
+TOKENIZER = load_lm()[1]
 EOS = TOKENIZER.eos_token_id
 NAMES = regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)*\.")
 OBJECT = json_schema({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})

@@ -50,15 +50,22 @@ def engine(request):
         yield made
 
 
-def test_requests_get_what_a_caller_alone_gets(engine):
-    asked = [(PROMPTS[i % 4], *ASKED[i % 3 if i % 5 else 3], i) for i in range(14)]
-    expected = [tt.generate(MODEL, TOKENIZER, p, o, seed=s, **more) for p, o, more, s in asked]
+ROUND = [(PROMPTS[i % 4], *ASKED[i % 3 if i % 5 else 3], i) for i in range(12)]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What a caller alone gets of each request."""
+    return [tt.generate(MODEL, TOKENIZER, p, o, seed=s, **more) for p, o, more, s in ROUND]
+
+
+def test_requests_get_what_a_caller_alone_gets(engine, expected):
 
     async def all_of_them():
-        return await asyncio.gather(*(engine.generate(p, o, seed=s, **more) for p, o, more, s in asked))
+        return await asyncio.gather(*(engine.generate(p, o, seed=s, **more) for p, o, more, s in ROUND))
 
     assert asyncio.run(all_of_them()) == expected
-    assert [engine.submit(p, o, seed=s, **more).result(HANGS) for p, o, more, s in asked] == expected
+    assert [engine.submit(p, o, seed=s, **more).result(HANGS) for p, o, more, s in ROUND] == expected
 
 
 def test_streams_run_beside_each_other(engine):

@@ -10,7 +10,6 @@ from smc_reference import LIMIT, RUNS, random_table, z_scores
 
 import tractile as tt
 from tractile.constraints import any_of, regex
-from tractile.embedded import load_hmm, load_lm
 from tractile.errors import EmptyLanguage
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab", b"ba", b" ", b"b "], 0)
@@ -66,25 +65,6 @@ def test_tokens_may_cross_from_a_gap_into_a_fixed_text():
     )
     assert found.best == ("a",)
     assert found.posterior.log_evidence == pytest.approx(0.0)
-
-
-def test_stories_on_the_embedded_model():
-    model, tokenizer = load_lm()
-    lm = tt.TransformersLM(model, tokenizer)
-    texts = ("The dog ran to the", ". He was so", ". The end.")
-    found = infill(
-        lm,
-        *texts,
-        fa=[regex(" [a-z]+"), regex(" [a-z ]+")],
-        max_new_tokens=[2, 4],
-        hmm=load_hmm(),
-        particles=8,
-    )
-    first, second = found.best
-    assert found.posterior.best.text == first + texts[1] + second + texts[2]
-    assert regex(" [a-z]+").accepts(first)
-    assert len(tokenizer(first, add_special_tokens=False).input_ids) <= 3
-    assert sum(found.probs.values()) == pytest.approx(1.0)
 
 
 def test_several_divisions_of_one_text():

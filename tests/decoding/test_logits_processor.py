@@ -1,6 +1,5 @@
 """`ConstraintLogitsProcessor` in `model.generate`: sampling, beams and batches always satisfy the constraint."""
 
-import itertools
 import math
 
 import pytest
@@ -115,43 +114,23 @@ def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
     ("hmm", "strength", "mixture"),
     [(None, 1.0, None), (HMM, 1.0, None), (HMM, 0.5, None), (HMM, 1.0, 0.5), (HMM, 1.0, 1.0)],
 )
-def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength, mixture):
-    """Rows advance, are copied, dropped and reordered as beams are; every score is compared."""
-    generator = torch.Generator().manual_seed(0)
-    budget, prompt = 7, [1, 9]
-    processor = tt.ConstraintLogitsProcessor(
-        as_automaton(FSA), hmm, max_new_tokens=budget, strength=strength, mixture=mixture
-    )
-    rows = [[], [], []]
-    for parents in ([0, 1, 2], [2, 1, 0], [0, 0, 0], [1, 2, 2], [2, 0, 1], [0, 1, 2]):
-        logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
-        scores = processor(torch.tensor([prompt + row for row in rows]), logits)
-        for row, score, raw in zip(rows, scores, logits, strict=True):
-            torch.testing.assert_close(
-                score, truth(row, budget, raw, hmm, strength, mixture), rtol=1e-6, atol=1e-6
-            )
-        rows = [[*rows[i], int(scores[i].softmax(0).multinomial(1, generator=generator))] for i in parents]
-        if any(EOS in row for row in rows):
-            break
-    assert len(rows[0]) >= 2
-
-
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-def test_rows_that_grow_shrink_and_are_exchanged(hmm):
+def test_rows_that_grow_shrink_and_are_exchanged(hmm, strength, mixture):
     """Random walks: rows take back and append several tokens and are exchanged; scores are those of the formula."""
     generator, budget, prompt = torch.Generator().manual_seed(0), 7, [1, 9]
-    for _ in range(20):
-        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
-        texts = [[3, 4, 3, 5, 4, 5, EOS], [4, 4, 5, 3, 3, 5, EOS], [5, 9, 9, 3, 4, 4, 3]]
+    for _ in range(6):
+        processor = tt.ConstraintLogitsProcessor(
+            as_automaton(FSA), hmm, budget, strength=strength, mixture=mixture
+        )
+        texts = [[3, 5, 4, 5, EOS, EOS, EOS], [5, 5, EOS, EOS, EOS, EOS, EOS], [5, 9, 9, 3, 4, 4, 3]]
         rows, length = texts, 0
         for _ in range(8):
             logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
             scores = processor(torch.tensor([prompt + row[:length] for row in rows]), logits)
             for row, score, raw in zip(rows, scores, logits, strict=True):
-                if row[1] == 9 and length > 1:
+                if (row[1] == 9 and length > 1) or EOS in row[:length]:
                     assert score.isfinite().nonzero().tolist() == [[EOS]]
                 else:
-                    expected = truth(row[:length], budget, raw, hmm)
+                    expected = truth(row[:length], budget, raw, hmm, strength, mixture)
                     torch.testing.assert_close(score, expected, rtol=1e-6, atol=1e-6)
             length = int(torch.randint(7, (), generator=generator))
             rows = [rows[int(torch.randint(3, (), generator=generator))] for _ in rows]
@@ -298,42 +277,6 @@ def test_a_prefix_that_cannot_be_finished_is_refused(prefix, budget, needed):
         processor(torch.tensor([[1, *prefix]]), torch.zeros(1, V))
     assert isinstance(caught.value, tt.errors.BudgetTooSmall if needed else tt.errors.EvidenceError)
     assert needed is None or (caught.value.given, caught.value.needed) == (budget, needed)
-
-
-@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
-def test_the_widest_beam_finds_the_most_probable_text(model, hmm):
-    """The lookahead telescopes: beams are ranked by log p_lm in the end, so a beam of all prefixes is exhaustive."""
-    budget = 5
-    texts = [
-        text
-        for n in range(3, budget + 1)
-        for text in itertools.product([3, 4, 5, EOS], repeat=n)
-        if FSA.accepts(list(text)) and text.index(EOS) == n - 1
-    ]
-    for prompt in PROMPTS:
-        prompt = prompt[prompt != PAD]
-        with torch.no_grad():
-            log_probs = [
-                model(torch.cat([prompt, torch.tensor(t)])[None])
-                .logits[0, len(prompt) - 1 : -1]
-                .log_softmax(1)
-                for t in texts
-            ]
-        scores = [
-            float(p.gather(1, torch.tensor(t)[:, None]).sum()) for p, t in zip(log_probs, texts, strict=True)
-        ]
-        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
-        (tokens,) = generate(
-            model,
-            processor,
-            prompt[None],
-            num_beams=24,
-            do_sample=False,
-            max_new_tokens=budget,
-            length_penalty=0.0,
-        )
-        best = texts[scores.index(max(scores))]
-        assert tuple(tokens[: len(best)]) == best
 
 
 def test_outputs_beyond_the_vocabulary_are_never_offered():

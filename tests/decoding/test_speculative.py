@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import oracle
 import pytest
 import torch
 from scipy.stats import chi2
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import tractile as tt
 from tractile.constraints import Vocabulary, regex
@@ -37,6 +39,7 @@ def constraints():
     return [regex("(ab)*a?").compile(VOCAB), plain]
 
 
+@cache
 def conditional(lm, prefix):
     lm.start([[]])
     for token in prefix:
@@ -44,6 +47,7 @@ def conditional(lm, prefix):
     return lm.log_probs()[0].double()
 
 
+@cache
 def target(lm, guide, fa, kind, prefix):
     """log q(v | prefix) of the sampler without drafts."""
     query = tt.pgcd(guide, fa, BUDGET).start(1)
@@ -193,3 +197,20 @@ def test_a_transformer_reads_drafts_in_one_pass_and_forgets_those_rejected(share
     lm.advance(torch.tensor([5] * rows))
     plain.advance(torch.tensor([5] * rows))
     torch.testing.assert_close(lm.log_probs(), plain.log_probs(), atol=2e-4, rtol=2e-4)
+
+
+def test_drafts_of_unequal_length_end_at_the_last_position_of_a_model():
+    """What fills up the shorter draft takes no position, of which a model that learns them has no more."""
+    config = GPT2Config(
+        vocab_size=9, n_positions=7, n_embd=8, n_layer=1, n_head=1, bos_token_id=0, eos_token_id=0
+    )
+    torch.manual_seed(0)
+    network = GPT2LMHeadModel(config).eval()
+    lm = TransformersLM(network, None, eos_token_id=0)
+    prompts, drafts = [[1, 2, 3, 4, 5, 6], [1]], torch.tensor([[7, -1, -1], [7, 8, 2]])
+    lm.start(prompts)
+    tables = lm.extend(drafts)
+    for row, (prompt, draft) in enumerate(zip(prompts, drafts.tolist(), strict=True)):
+        kept = [token for token in draft if token >= 0]
+        plain = network(torch.tensor([[*prompt, *kept]])).logits[0, len(prompt) :].log_softmax(-1)
+        torch.testing.assert_close(tables[row, : len(kept)], plain, atol=1e-5, rtol=1e-5)

@@ -3,7 +3,6 @@
 import importlib
 import itertools
 import math
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -15,15 +14,7 @@ import tractile as tt
 from tractile.circuits import builders
 from tractile.layers import Dense, Indicator
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 F64 = torch.float64
-
-
-@pytest.fixture
-def example(monkeypatch):
-    """Imports an example, which may import another one beside it."""
-    monkeypatch.syspath_prepend(EXAMPLES)
-    return importlib.import_module
 
 
 def table(circuit):
@@ -113,9 +104,9 @@ def test_latent_states_say_more_than_the_tree():
 # ------------------------------------------------------------------------------------------------- density estimation
 
 
-def test_each_structure_learns(example):
+def test_each_structure_learns():
     pytest.importorskip("sklearn")
-    script = example("density_estimation")
+    script = importlib.import_module("density_estimation")
     train, test = script.digits()
     assert (train.shape, test.shape, set(train.unique().tolist())) == ((1437, 64), (360, 64), {0, 1})
     p = (train.double().mean(0) * 1437 + 1) / 1439

@@ -34,6 +34,7 @@ class Finder(doctest.DocTestFinder):
         return super()._from_module(module, inspect.unwrap(object) if callable(object) else object)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
     if name == "tractile.lm.shared_prefix" and not hasattr(cache_utils, "DynamicLayer"):

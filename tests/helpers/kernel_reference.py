@@ -85,10 +85,6 @@ def transition_matrix(kernel, found):
     return matrix
 
 
-def unpadded(x, case):
-    return x[: x.index(EOS) + 1] if case == "ended" and EOS in x else x
-
-
 PSI = {
     "none": (lambda: None, lambda x, c: 1.0),
     "text": (

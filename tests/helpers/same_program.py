@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import sys
+from pathlib import Path
 
 import tractile as tt
 from tractile.errors import TractileError
@@ -63,16 +64,18 @@ def compiled(make):
         constraint = make()
     except TractileError as error:
         return f"{type(error).__name__}: {error}"
-    return digest(constraint.program) + "".join(map(str, constraint.narrowed))
+    kept = hashlib.sha256(constraint.to_bytes()).hexdigest()
+    return "".join([digest(constraint.program), kept, *map(str, constraint.narrowed)])
 
 
-def sampled(path, first, every):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return {row["id"]: row["schema"] for row in map(json.loads, list(file)[first::every])}
+def digests(path=None, first=0, every=1):
+    """A digest of each constraint, and of the schemas of a file, by its name."""
+    found = {name: compiled(make) for name, make in CONSTRAINTS.items()}
+    lines = gzip.decompress(Path(path).read_bytes()).splitlines() if path else []
+    for row in map(json.loads, lines[int(first) :: int(every)]):
+        found[row["id"]] = compiled(lambda row=row: C.json_schema(row["schema"], on_narrowed="ignore"))
+    return found
 
 
 if __name__ == "__main__":
-    found = {name: compiled(make) for name, make in CONSTRAINTS.items()}
-    for name, schema in (sampled(sys.argv[1], *map(int, sys.argv[2:])) if sys.argv[1:] else {}).items():
-        found[name] = compiled(lambda schema=schema: C.json_schema(schema, on_narrowed="ignore"))
-    json.dump(found, sys.stdout)
+    json.dump(digests(*sys.argv[1:]), sys.stdout)

@@ -9,7 +9,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
@@ -18,7 +17,6 @@ from test_vllm_engine import PROMPT, SCHEMA, SENTENCE, answers
 
 from tractile.embedded import LM_PATH
 
-HERE = Path(__file__).resolve().parent
 CHAT = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 ASKED = [{"role": "user", "content": "Tom has a new pet."}]
 

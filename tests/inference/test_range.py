@@ -157,14 +157,6 @@ def test_products_with_an_automaton(dtype):
     assert_log_close(query.scores()[0], expected, TOLERANCE[dtype])
 
 
-def test_smc_and_the_model_that_it_samples_from():
-    """The estimate of Z by P-GCD on the HMM itself is exact."""
-    hmm, prompt = persistent(1e-5, torch.float64), [0] * 70 + [1] * 80
-    ends = tt.Automaton.from_edges([(0, 1, 1)], 0, [1], 2)
-    post = tt.smc(tt.CircuitLM(hmm), prompt, ends, "gcd", particles=2, max_new_tokens=1, seed=0)
-    assert post.log_evidence == pytest.approx(math.log(0.99999), abs=1e-6)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_entropy_of_persistent_states(dtype):
     """Joint entropy of a chain of states that keep to themselves: log 2 and n times that of a token."""

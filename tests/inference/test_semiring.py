@@ -213,3 +213,11 @@ def test_a_product_writes_to_neither_of_its_factors(columns):
     for x, kept in zip((a, b), before, strict=True):
         assert torch.equal(x.mantissa, kept)
     torch.testing.assert_close(found, Real().log(a) + Real().log(b), rtol=1e-6, atol=1e-6)
+
+
+def test_rows_that_are_put_together_are_rescaled_as_the_most_used_of_them():
+    """Two factors of 1e-15 are in float32's range and a third is not, though the row beside has had none of them."""
+    sr, factor = Real(), torch.full((1, 1), 1e-15)
+    new = sr.lift(torch.ones(1, 1), batched=True)
+    used = sr.along(factor, sr.along(factor, new, 0), 0)
+    assert_log_close(sr.log(sr.along(factor, sr.cat([new, used]), 0))[0], log(np.array([1e-15, 1e-45])), 1e-6)

@@ -15,7 +15,7 @@ from tractile.circuits import Chain
 from tractile.errors import CircuitError, EvidenceError
 from tractile.layers import Gaussian, Identity
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=12, deadline=None)
 
 
 class Paths:

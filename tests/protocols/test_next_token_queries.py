@@ -22,7 +22,7 @@ def problems(seed):
         yield games.Problem(hmm, fsa, horizon)
 
 
-@pytest.mark.parametrize("kept", [0, 2, 100])
+@pytest.mark.parametrize("kept", [pytest.param(0, marks=pytest.mark.long), 2, 100])
 @pytest.mark.parametrize("kind", games.KINDS, ids=repr)
 def test_answers_are_those_of_enumeration(kind, kept, monkeypatch):
     """With tokens taken back within the steps that are kept, and beyond."""

@@ -53,11 +53,11 @@ def next_byte(text):
     return [((b * 7 + len(text) * 3) % 5) / 4 for b in range(257)]
 
 
-def spelled_weight(tokens):
-    """Π of the weights of the bytes of the last token."""
+def spelled_weight(tokens, end=None):
+    """Π of the weights of the bytes of the last token, or the weight of the end, which spells nothing."""
     text, total = b"".join(Words.token_bytes[token] for token in tokens[:-1]), 1.0
-    for byte in Words.token_bytes[tokens[-1]]:
-        total, text = total * next_byte(text)[byte], text + bytes([byte])
+    for byte in [256] if tokens[-1] == end else Words.token_bytes[tokens[-1]]:
+        total, text = total * next_byte(text)[byte], text + bytes([byte % 256])
     return total
 
 
@@ -70,24 +70,24 @@ PROPOSALS = [
 ]  # fmt: skip
 
 
-def name_of(proposal):
-    """The class of a proposal and its plain settings."""
-    plain = {name: value for name, value in vars(proposal).items() if isinstance(value, float | str)}
-    return f"{type(proposal).__name__}{plain}"
-
-
-@pytest.mark.parametrize("proposal", PROPOSALS, ids=name_of)
+@pytest.mark.parametrize("proposal", PROPOSALS, ids=type)
 def test_a_proposal_is_properly_weighted(proposal):
     check_proposal(proposal, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES)
 
 
-@pytest.mark.parametrize("base", BASES, ids=name_of)
-def test_a_check_of_ones_own_is_a_factor(base):
-    check = AWRSProposal(even, base=base, tokens=True)
+@pytest.mark.parametrize("base", BASES, ids=type)
+@pytest.mark.parametrize("rejects", [None, 2])
+def test_a_check_of_ones_own_is_a_factor(base, rejects):
+    check = AWRSProposal(even, base=base, tokens=True, max_rejects=rejects)
     check_proposal(check, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES, factor=even)
 
 
-@pytest.mark.parametrize("base", BASES, ids=name_of)
-def test_weights_of_bytes_are_a_factor(base):
-    proposal = CharacterProposal(Words(), next_byte, base=base)
-    check_proposal(proposal, LM, FSA, HMM, horizon=HORIZON, prefixes=PREFIXES[:3], factor=spelled_weight)
+@pytest.mark.parametrize("base", BASES, ids=type)
+@pytest.mark.parametrize("end", [None, 3])
+def test_weights_of_bytes_are_a_factor(base, end):
+    """Whatever bytes the vocabulary gives the end token."""
+    ended = Fsa([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1], 1), (1, 3, 2), (2, 3, 2)], 0, [2], V, end)
+    fa, prefixes = (FSA, PREFIXES[:3]) if end is None else (as_automaton(ended), [(0,), (2,), (2, 1, 0)])
+    lm, proposal = tt.lm.TableLM(LM._table, end, Words()), CharacterProposal(Words(), next_byte, base=base)
+    given = {"horizon": HORIZON, "prefixes": prefixes, "factor": lambda tokens: spelled_weight(tokens, end)}
+    check_proposal(proposal, lm, fa, HMM, **given)

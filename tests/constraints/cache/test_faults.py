@@ -95,6 +95,7 @@ def test_eight_processes_in_one_folder(folder, monkeypatch, method, count):
     assert 0 < kept_bytes(folder) <= most + count * (most // store.SHARE + eviction.LEAST_BYTES)
 
 
+@pytest.mark.long
 def test_a_fresh_process_reads_what_another_has_written(folder):
     """A process that shares nothing with this one but the folder."""
     check(b"abc")

@@ -19,6 +19,7 @@ from tractile.constraints.program.nodes import NOTHING
 
 KINDS = ("seq", "alt", "repeat", "bag", "rule")
 BYTES = [bytes([byte]) for byte in b"abc\0\xff"]
+BLOCKS = pytest.mark.parametrize("block", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
 
 
 def some_token(rng, mask):
@@ -27,7 +28,7 @@ def some_token(rng, mask):
     return int(rng.choice(np.flatnonzero(bits)[bits[0] :])) if bits[1:].any() else 0
 
 
-@pytest.mark.parametrize("block", range(4))
+@BLOCKS
 def test_masks_and_distances_are_those_of_the_definition(block):
     compared = 0
     for seed in range(40 * block, 40 * (block + 1)):
@@ -37,7 +38,7 @@ def test_masks_and_distances_are_those_of_the_definition(block):
     assert compared > 150
 
 
-@pytest.mark.parametrize("block", range(4))
+@BLOCKS
 def test_parts_with_budgets_and_bytes_that_are_no_tokens(block):
     for seed in range(1000 + 40 * block, 1000 + 40 * (block + 1)):
         rng = random.Random(seed)
@@ -45,7 +46,7 @@ def test_parts_with_budgets_and_bytes_that_are_no_tokens(block):
         compare(random_program(rng, rng.choice((2, 3)), kinds), random_tokens(rng), rng, seed)
 
 
-@pytest.mark.parametrize("block", range(4))
+@BLOCKS
 def test_parts_that_a_table_accepts_as_well(block):
     for seed in range(3000 + 12 * block, 3000 + 12 * (block + 1)):
         rng = random.Random(seed)
@@ -98,7 +99,7 @@ def lists(rng):
     return nodes.repeat(found, 0, 2) if rng.random() < 0.3 else found
 
 
-@pytest.mark.parametrize("block", range(4))
+@BLOCKS
 def test_items_that_differ(block):
     for seed in range(8 * block, 8 * (block + 1)):
         rng = random.Random(seed)
@@ -175,7 +176,7 @@ def tokens_of(mask):
 def test_masks_of_ambiguous_programs_are_those_of_the_definition():
     """Rules that began with themselves: several stacks call one node, and return to each of them."""
     compared = 0
-    for seed in range(5_000, 5_200):
+    for seed in range(5_000, 5_120):
         rng = random.Random(seed)
         given = random_program(
             rng, kinds=("seq", "alt", "rule", "rule", "repeat"), rules=3, left_recursive=True
@@ -187,10 +188,10 @@ def test_masks_of_ambiguous_programs_are_those_of_the_definition():
             continue
         words = BYTES + random_tokens(rng)
         compared += compare(node, words, rng, seed, walks=1, lefts=(3,), longest=7)
-    assert compared > 100
+    assert compared > 60
 
 
-@pytest.mark.parametrize("needed", [7, 9, 12, 23, 40])
+@pytest.mark.parametrize("needed", [7, 12, 40])
 def test_objects_with_many_members_have_a_way_to_the_end(needed):
     """Their distances are upper bounds: within the least budget and some tokens more no mask is empty.
 
@@ -214,7 +215,7 @@ def test_objects_with_many_members_have_a_way_to_the_end(needed):
     for end in range(1, len(text) + 1):
         fewest.append(1 + min(fewest[end - len(w)] for w in words[1:] if text[:end].endswith(w)))
     assert needed < least <= fewest[-1] + 1  # with the end token
-    for seed in range(30):
+    for seed in range(12):
         rng, query = random.Random(seed), gcd(automaton, 600).start(budgets=least + seed % 4)
         while int(query.remaining[0]):
             allowed = query.mask()[0].nonzero().flatten().tolist()

@@ -85,7 +85,7 @@ def vocabulary(words):
     return tt.Vocabulary([*BYTES, *dict.fromkeys(words), None], eos_token_id=256 + len(dict.fromkeys(words)))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", SMALL)
 def test_masks_near_the_least_budget_are_those_of_enumeration(name, seed):
     rng = random.Random(seed)
@@ -98,7 +98,7 @@ def test_masks_near_the_least_budget_are_those_of_enumeration(name, seed):
     query = tt.gcd(tt.constraints.grammar(lark(SMALL[name])).compile(vocab), horizon=30)
     assert least(query) == fewest
     for budget in range(fewest, 6):  # at most four tokens of three bytes before EOS
-        for _ in range(40):
+        for _ in range(25):
             text, tokens = b"", list[int]()
             query.start(budgets=budget)
             while True:

@@ -136,7 +136,7 @@ def test_a_prefix_that_was_lost_is_improbable_and_not_impossible(dtype):
 def test_what_is_impossible_for_an_hmm_with_zeros_stays_impossible(dtype):
     """Along texts that the HMM can emit: the zeros are those of the exact query, and the rest is near."""
     zeros = 0
-    for seed in range(40):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         hmm = oracle.random_hmm(rng, 4, 4, zeros=0.6).build(dtype)
         edges = [(0, [0, 1], 1), (0, 2, 2), (1, [0, 3], 0), (1, 1, 2), (2, [1, 2, 3], 2), (2, 0, 1)]
@@ -152,7 +152,7 @@ def test_what_is_impossible_for_an_hmm_with_zeros_stays_impossible(dtype):
                 break
             token = [int(rng.choice(np.flatnonzero((likely > 0).numpy())))]
             exact.advance(token), near.advance(token)
-    assert zeros > 20
+    assert zeros > 8
 
 
 def test_a_sampler_refuses_an_hmm_that_rules_out_what_model_and_constraint_allow():

@@ -71,7 +71,7 @@ def long_constraint(few, n=500, vocab_size=100_000, seed=0):
     return hmm, Chosen(hmm, [np.sort(rng.choice(vocab_size, few, replace=False)) for _ in range(n)])
 
 
-@pytest.mark.parametrize("few", [1, 3])
+@pytest.mark.parametrize("few", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_one_token_in_a_hundred_thousand_for_five_hundred_steps(few):
     hmm, case = long_constraint(few)
     path = [int(s[i % few]) for i, s in enumerate(case.sets)]

@@ -7,18 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from kernel_reference import letter, letters_weight, no_double, whole
+from kernel_reference import no_double, whole
 from scripted_draws import ScriptedRow
 from smc_reference import (
     CASES,
-    LIMIT,
     Letters,
     N,
-    V,
-    against_enumeration,
     as_automaton,
-    enumerate_target,
-    spelled,
 )
 
 import tractile as tt
@@ -26,7 +21,6 @@ from tractile.inference.smc import (
     AWRSProposal,
     CharacterProposal,
     GCDProposal,
-    LCDProposal,
 )
 from tractile.inference.smc.awrs import Row, first_accepted, recursive
 
@@ -90,35 +84,6 @@ def test_draws_without_replacement(first):
 
 
 # As samplers, with everything else around them
-
-
-SAMPLERS = {
-    "awrs, few": (
-        lambda: AWRSProposal(no_double, whole, max_rejects=2, base=LCDProposal()),
-        lambda x, c: whole(spelled(x, c)),
-    ),
-    "awrs, batched": (
-        lambda: AWRSProposal(lambda ts: map(no_double, ts), lambda ts: map(whole, ts), batched=True),
-        lambda x, c: whole(spelled(x, c)),
-    ),
-    "characters": (lambda: CharacterProposal(Letters(), letter), letters_weight),
-}
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize("case", CASES)
-def test_unbiased(case, name):
-    make, psi = SAMPLERS[name]
-    (lm, fsa), proposal = CASES[case], make()
-    fa = as_automaton(fsa)
-    hmm = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
-
-    def run(seed):
-        return tt.smc(lm, [], fa, proposal, hmm, 8, N, seed, ess_threshold=0.9)
-
-    target = {x: p * float(psi(x, case)) for x, p in enumerate_target(lm, fsa, N).items()}
-    z = against_enumeration(run, target, runs=50)
-    assert bool((z.abs() < LIMIT).all()), z
 
 
 def test_without_an_automaton():

@@ -171,7 +171,7 @@ def test_intervals_hold_the_truth_where_texts_are_too_many():
     first = lm._table[()].exp()[[1, 2]] * last[[1, 2]]
     truth = (first / first.sum()).tolist()
     inside, errors, alone = 0, [], []
-    for seed in range(60):
+    for seed in range(40):
         post = tt.smc(lm, [], fa, "gcd", particles=16, max_new_tokens=9, seed=seed)
         post = replace(post, parse=str.split)
         field, known = post.field("[0]", level=0.9), replace(post, source=None).field("[0]")
@@ -180,7 +180,7 @@ def test_intervals_hold_the_truth_where_texts_are_too_many():
             errors.append(abs(field.probability(value) - p))
             alone.append(abs(known.probability(value) - p))
         inside += field.estimate("1").low <= truth[0] <= field.estimate("1").high
-    assert 50 <= inside <= 60
+    assert 32 <= inside <= 40
     assert sum(errors) < 0.75 * sum(
         alone
     )  # the texts listed and the draws are worth more than as many particles

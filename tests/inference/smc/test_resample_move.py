@@ -102,8 +102,12 @@ NOT_ONE = tt.inference.smc.FunctionPotential(
 )
 
 
-@pytest.mark.parametrize("particles", [2, 4])
-@pytest.mark.parametrize("scheme", tt.inference.smc.resampling.SCHEMES)
+@pytest.mark.parametrize("particles", [4, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "scheme",
+    ["systematic", "without-replacement"]
+    + [pytest.param(name, marks=pytest.mark.long) for name in ("multinomial", "stratified", "residual")],
+)
 def test_unbiased_when_fewer_particles_live_than_were_asked_for(scheme, particles):
     """Half of them die at the first token. Error probability of each case 1e-5."""
     lm = tt.lm.TableLM({(): HALF, (0,): LATER, (1,): LATER})
@@ -125,7 +129,7 @@ def test_unbiased_when_fewer_particles_live_than_were_asked_for(scheme, particle
 def test_a_text_that_has_ended_is_moved_as_one_that_has_not():
     """Half of the texts end at once. Error probability 1e-5; were only the others moved, three quarters would."""
     lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.5]).double().log()}, 1)
-    runs = 300
+    runs = 150
     ended = sum(
         resample_move(lm, [], None, "gcd", None, 1, 2, seed).token_ids[0] == (1,) for seed in range(runs)
     )
