@@ -9,7 +9,7 @@
 
 namespace tractile::automata {
 
-struct Leaf {
+struct Leaf : std::enable_shared_from_this<Leaf> {
   struct Edge {
     i32 source, low, high, target;
     bool operator==(const Edge& o) const { return source == o.source && low == o.low && high == o.high && target == o.target; }

@@ -16,7 +16,7 @@ struct Move {
 using Skip = std::pair<i32, i32>;  // a source and a target, nothing read between them
 
 // An automaton; it does not change once it is made. The moves of a state are merged, and in the order of their bytes.
-struct Nfa {
+struct Nfa : std::enable_shared_from_this<Nfa> {
   struct Row {  // the moves of one state
     const Move *first, *last;
     const Move* begin() const { return first; }
