@@ -1,8 +1,6 @@
 """The core of constraints, `tractile._core`, in C++; all else about the distribution is in pyproject.toml.
 
 python setup.py build_ext --inplace    compile it for this checkout
-
-From Python 3.12 on the core is compiled for the stable ABI: one file, and one wheel, for all later versions.
 """
 
 import os
@@ -19,7 +17,12 @@ NO_COMPILER = (
     "(g++, clang++, or Visual Studio's Build Tools) and Python's headers, and install tractile again."
 )
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-STABLE = sys.version_info >= (3, 12) and not FREE_THREADED  # free-threaded Python has no stable ABI
+STABLE = sys.version_info >= (3, 12) and not FREE_THREADED
+"""Whether the core is compiled for the stable ABI: one wheel for all later Pythons that have the lock."""
+VARIANT = [("Py_LIMITED_API", "0x030C0000")] if STABLE else [("NB_FREE_THREADED", None)] if FREE_THREADED else []
+FLAGS = ["-std=c++17", "-O2", "-g0", "-fvisibility=hidden", "-fno-strict-aliasing"]
+if sys.platform == "darwin" and "MACOSX_DEPLOYMENT_TARGET" not in os.environ:
+    FLAGS.append("-mmacosx-version-min=10.14")  # the first that has all of C++17
 
 
 class BuildCore(build_ext):
@@ -32,12 +35,7 @@ class BuildCore(build_ext):
             raise SystemExit(f"{error}\n{NO_COMPILER}") from error
 
 
-macros = {"NDEBUG": None, "NB_COMPACT_ASSERTIONS": None, "NB_DOMAIN": "tractile"}
-if FREE_THREADED:
-    macros["NB_FREE_THREADED"] = None
-if STABLE:
-    macros["Py_LIMITED_API"] = "0x030C0000"
-nanobind_folder = os.path.dirname(nanobind.include_dir())
+source = nanobind.source_dir()
 setup(
     script_name="setup.py",  # which is thereby no module of the package
     cmdclass={"build_ext": BuildCore},
@@ -47,11 +45,9 @@ setup(
             "tractile._core",
             ["core/bind.cpp", "core/nanobind.cpp"],
             depends=sorted(glob("core/*.h")),
-            include_dirs=[os.path.join(nanobind_folder, *at) for at in (("include",), ("src",), ("ext", "robin_map", "include"))],
-            define_macros=list(macros.items()),
-            extra_compile_args=["/std:c++17", "/EHsc", "/bigobj"]
-            if os.name == "nt"
-            else ["-std=c++17", "-O2", "-g0", "-fvisibility=hidden", "-fno-strict-aliasing"],
+            include_dirs=[nanobind.include_dir(), source, f"{source}/../ext/robin_map/include"],
+            define_macros=[("NB_COMPACT_ASSERTIONS", None), ("NB_DOMAIN", "tractile"), *VARIANT],
+            extra_compile_args=["/std:c++17", "/EHsc", "/bigobj"] if os.name == "nt" else FLAGS,
             extra_link_args=["-Wl,-s"] if sys.platform == "linux" else [],
             py_limited_api=STABLE,
         )

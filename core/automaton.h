@@ -1,7 +1,6 @@
 // Programs as automata over tokens, and the masks of many of them at once.
 #pragma once
 
-#include <atomic>
 #include <mutex>
 
 #include "masks.h"

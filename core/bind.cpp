@@ -10,16 +10,15 @@ using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 // there.
 static std::shared_ptr<Trie> trie_of(nb::object bytes, nb::object children, nb::object ranks, nb::object counts, nb::object tokens, std::vector<std::string> text,
                                      i32 eos) {
-  const Given<i32> first = given<i32>(children), low = given<i32>(ranks), own = given<i32>(counts), order = given<i32>(tokens);
-  const Given<u8> byte = given<u8>(bytes);
+  const std::vector<i32> low = given<i32>(ranks), own = given<i32>(counts), order = given<i32>(tokens);
   auto made = std::make_shared<Trie>();
   Trie& t = *made;
-  t.byte.assign(byte.data(), byte.data() + byte.size());
-  t.first.assign(first.data(), first.data() + first.size());
+  t.byte = given<u8>(bytes);
+  t.first = given<i32>(children);
   t.own_begin.push_back(0);
-  for (size_t n = 0; n < byte.size(); ++n) {
-    const i32* rank = order.data() + low.data()[n];
-    t.own.insert(t.own.end(), rank, rank + own.data()[n]);
+  for (size_t n = 0; n < t.byte.size(); ++n) {
+    const i32* rank = order.data() + low.at(n);
+    t.own.insert(t.own.end(), rank, rank + own.at(n));
     t.own_begin.push_back(i32(t.own.size()));
   }
   t.text = std::move(text);
@@ -31,28 +30,25 @@ static std::shared_ptr<Trie> trie_of(nb::object bytes, nb::object children, nb::
 }
 
 // The rows of a matrix that are to be written.
-class Lines {
- public:
+struct Lines {
+  Py_buffer seen;
+
   explicit Lines(nb::handle out) {
-    if (PyObject_GetBuffer(out.ptr(), &seen_, PyBUF_STRIDES | PyBUF_WRITABLE)) throw nb::python_error();
-    const bool is_matrix = seen_.ndim == 2 && seen_.itemsize == 4, in_order = is_matrix && (seen_.strides[1] == 4 || seen_.shape[1] < 2 || !seen_.shape[0]);
+    if (PyObject_GetBuffer(out.ptr(), &seen, PyBUF_STRIDES | PyBUF_WRITABLE)) throw nb::python_error();
+    const bool is_matrix = seen.ndim == 2 && seen.itemsize == 4, in_order = is_matrix && (seen.strides[1] == 4 || seen.shape[1] < 2 || !seen.shape[0]);
     if (in_order) return;
-    PyBuffer_Release(&seen_);
+    PyBuffer_Release(&seen);
     throw nb::value_error("masks are rows of 32-bit words, one after another");
   }
-  ~Lines() { PyBuffer_Release(&seen_); }
+  ~Lines() { PyBuffer_Release(&seen); }
   Lines(const Lines&) = delete;
 
-  i32 width() const { return i32(seen_.shape[1]); }
-
+  i32 width() const { return i32(seen.shape[1]); }
   Row row(Automaton* automaton, nb::handle state, nb::handle budget, i64 at) const {
-    if (at < 0 || at >= seen_.shape[0]) throw nb::index_error(("there is no row " + std::to_string(at)).c_str());
+    if (at < 0 || at >= seen.shape[0]) throw nb::index_error(("there is no row " + std::to_string(at)).c_str());
     if (width() < automaton->trie().words) throw nb::value_error("a mask has more words than a row");
-    return {automaton, nb::cast<i32>(state), nb::cast<i64>(budget), reinterpret_cast<u32*>(static_cast<char*>(seen_.buf) + at * seen_.strides[0])};
+    return {automaton, nb::cast<i32>(state), nb::cast<i64>(budget), reinterpret_cast<u32*>(static_cast<char*>(seen.buf) + at * seen.strides[0])};
   }
-
- private:
-  Py_buffer seen_;
 };
 
 // Each row after its token: a tuple of the state, the tokens left and the row before. A row with no tokens left keeps its state.
@@ -63,6 +59,7 @@ static nb::list after(Automaton& automaton, nb::list rows, nb::list tokens) {
   };
   std::vector<Move> moves;
   moves.reserve(rows.size());
+  if (tokens.size() < rows.size()) throw nb::index_error("each row takes a token");
   for (size_t i = 0; i < rows.size(); ++i) {
     nb::tuple row = items(rows[i], 2);
     moves.push_back({nb::cast<i32>(row[0]), nb::cast<i32>(tokens[i]), nb::cast<i64>(row[1])});
@@ -97,7 +94,7 @@ static void fill(nb::list given, nb::handle out) {
   rows.reserve(given.size());
   for (nb::handle each : given) {
     nb::tuple row = items(each, 4);
-    rows.push_back(lines.row(nb::cast<Automaton*>(row[0]), row[1], row[2], nb::cast<i64>(row[3])));
+    rows.push_back(lines.row(&nb::cast<Automaton&>(row[0]), row[1], row[2], nb::cast<i64>(row[3])));
   }
   nb::gil_scoped_release release;
   write(rows, lines.width());
@@ -110,19 +107,12 @@ NB_MODULE(_core, m) {
   nb::exception<Exhausted>(m, "Exhausted");
   m.attr("INTERFACE") = 12;  // that of `constraints/core.py`
   m.attr("SLICE") = SLICE;
+  const std::pair<const char*, i64> bounds[] = {
+      {"MOST_DEPTH", MOST_DEPTH}, {"MOST_FOLLOWED", MOST_FOLLOWED}, {"MOST_OBSERVERS", MOST_OBSERVERS}, {"MOST_TAKEN", MOST_TAKEN}, {"MOST_STATES", MOST_STATES},
+      {"EVERY_ORDER", EVERY_ORDER}, {"MOST_SOUGHT", MOST_SOUGHT}, {"MOST_SEARCHED", MOST_SEARCHED}, {"WORK", WORK}, {"STATES", STATES},
+      {"MOST_TIMES", MOST_TIMES}, {"MOST_NAMES", MOST_NAMES}};
   nb::dict limits;  // on which an answer depends
-  limits["MOST_DEPTH"] = MOST_DEPTH;
-  limits["MOST_FOLLOWED"] = MOST_FOLLOWED;
-  limits["MOST_OBSERVERS"] = MOST_OBSERVERS;
-  limits["MOST_TAKEN"] = MOST_TAKEN;
-  limits["MOST_STATES"] = MOST_STATES;
-  limits["EVERY_ORDER"] = EVERY_ORDER;
-  limits["MOST_SOUGHT"] = MOST_SOUGHT;
-  limits["MOST_SEARCHED"] = MOST_SEARCHED;
-  limits["WORK"] = WORK;
-  limits["STATES"] = STATES;
-  limits["MOST_TIMES"] = MOST_TIMES;
-  limits["MOST_NAMES"] = MOST_NAMES;
+  for (auto [name, value] : bounds) limits[name] = value;
   m.attr("LIMITS") = limits;
   automata::bind_tables(m);
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
@@ -131,13 +121,10 @@ NB_MODULE(_core, m) {
   nb::class_<Trie>(m, "Trie").def(nb::new_(&trie_of));
   nb::class_<Core>(m, "Core")
       .def(nb::init<std::shared_ptr<Trie>>())
-      .def("add_table",
-           [](Core& core, const automata::Leaf& leaf, i32 base) {
+      .def("add_table", [](Core& core, const automata::Leaf& leaf, i32 base) {
              return core.add_table(&leaf.edges.data()->source, leaf.edges.size(), leaf.label, leaf.between, base, leaf.in_base, leaf.apart);
-           },
-           Unlocked())
-      .def("add_node",
-           [](Core& core, i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members, bool ordered,
+           }, Unlocked())
+      .def("add_node", [](Core& core, i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members, bool ordered,
               const automata::Alive* live) {
              return core.add_node(kind, std::move(parts), std::move(tables), low, high, std::move(required), members, ordered,
                                   live ? live->begins : std::vector<i64>(), live ? live->sets : std::vector<std::vector<u8>>());

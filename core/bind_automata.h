@@ -16,12 +16,14 @@ struct Unlocked {
   explicit Unlocked(const Handle& nfa) : Unlocked(nfa->moves.size()) {}
 };
 
-// What an object keeps under a name once it is asked for.
-template <class F>
-nb::object kept(nb::handle self, const char* name, F&& make) {
-  nb::dict known = self.attr("__dict__");
-  if (!known.contains(name)) known[name] = make();
-  return known[name];
+// What an object has once it is asked for, kept under a name.
+template <class T, class F>
+auto once(const char* name, F make) {
+  return [=](nb::handle self) -> nb::object {
+    nb::dict known = self.attr("__dict__");
+    if (!known.contains(name)) known[name] = make(nb::cast<const T&>(self));
+    return known[name];
+  };
 }
 
 inline nb::list moves_of(Nfa::Row row) {
@@ -72,18 +74,25 @@ inline Handle of_rows(nb::iterable rows, nb::iterable start, nb::iterable accept
   return made;
 }
 
-inline Handle of_arrays(i32 states, nb::object edges, nb::object skips, nb::object start, nb::object accept, bool minimal, bool trimmed) {
-  std::vector<Edge> all;
-  const Given<i64> moves = given<i64>(edges), pairs = given<i64>(skips), begin = given<i64>(start), end = given<i64>(accept);
-  for (size_t i = 0; i + 3 < moves.size(); i += 4) {
-    const i64* e = moves.data() + i;
+// Edges between so many states, four numbers each.
+template <class T>
+std::vector<Edge> edges_given(nb::handle some, i32 states) {
+  const std::vector<T> all = given<T>(some);
+  std::vector<Edge> found;
+  for (size_t i = 0; i + 3 < all.size(); i += 4) {
+    const T* e = all.data() + i;
     if (e[0] < 0 || e[0] >= states || e[3] < 0 || e[3] >= states || e[1] < 0 || e[1] > e[2] || e[2] > 255) throw nb::value_error("an edge leads to no state, or reads no byte");
-    all.push_back({i32(e[0]), int(e[1]), int(e[2]), i32(e[3])});
+    found.push_back({i32(e[0]), i32(e[1]), i32(e[2]), i32(e[3])});
   }
-  Handle made = of_edges(states, all);
-  for (size_t i = 0; i + 1 < pairs.size(); i += 2) made->skips.push_back({i32(pairs.data()[i]), i32(pairs.data()[i + 1])});
-  made->start.assign(begin.data(), begin.data() + begin.size());
-  made->accept.assign(end.data(), end.data() + end.size());
+  return found;
+}
+
+inline Handle of_arrays(i32 states, nb::object edges, nb::object skips, nb::object start, nb::object accept, bool minimal, bool trimmed) {
+  Handle made = of_edges(states, edges_given<i64>(edges, states));
+  const std::vector<i64> pairs = given<i64>(skips), begin = given<i64>(start), end = given<i64>(accept);
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) made->skips.push_back({i32(pairs[i]), i32(pairs[i + 1])});
+  made->start.assign(begin.begin(), begin.end());
+  made->accept.assign(end.begin(), end.end());
   made->minimal = minimal;
   made->trimmed = minimal || trimmed;
   check_states(*made);
@@ -91,11 +100,11 @@ inline Handle of_arrays(i32 states, nb::object edges, nb::object skips, nb::obje
 }
 
 inline nb::object edges_of(const Nfa& nfa) {
-  std::vector<i64> found;
-  found.reserve(4 * nfa.moves.size());
+  std::vector<std::array<i64, 4>> found;
+  found.reserve(nfa.moves.size());
   for (i32 s = 0; s < nfa.states(); ++s)
-    for (const Move& move : nfa.row(s)) found.insert(found.end(), {s, move.low, move.high, move.to});
-  return array(std::move(found), {nfa.moves.size(), 4});
+    for (const Move& move : nfa.row(s)) found.push_back({s, move.low, move.high, move.to});
+  return array(std::move(found));
 }
 
 // Rows (source, byte class, target), sorted: moves written out by class.
@@ -111,9 +120,7 @@ inline nb::object transitions_of(const Nfa& nfa) {
     }
     std::sort(rows.begin() + i64(first), rows.end());
   }
-  std::vector<i64> found;
-  for (const auto& row : rows) found.insert(found.end(), row.begin(), row.end());
-  return array(std::move(found), {rows.size(), 3});
+  return array(std::move(rows));
 }
 
 // An automaton as bytes: those of equal ones are equal.
@@ -164,8 +171,6 @@ inline bool is_endless(const Handle& nfa) {
 
 inline void bind_automata(nb::module_& m) {
   bind_work(m);
-  auto rows = [](nb::handle self) { return kept(self, "_rows", [&] { return rows_of(nb::cast<const Nfa&>(self)); }); };
-  auto edges = [](nb::handle self) { return kept(self, "_edges", [&] { return edges_of(nb::cast<const Nfa&>(self)); }); };
   nb::class_<Nfa>(m, "Nfa", nb::dynamic_attr())
       .def(nb::new_(&of_arrays), nb::arg("num_states"), nb::arg("edges"), nb::arg("epsilons"), nb::arg("start"), nb::arg("accept"),
            nb::arg("minimal") = false, nb::arg("trimmed") = false)
@@ -177,8 +182,8 @@ inline void bind_automata(nb::module_& m) {
       .def_prop_ro("start", [](const Nfa& nfa) { return numbers(nfa.start); })
       .def_prop_ro("accept", [](const Nfa& nfa) { return numbers(nfa.accept); })
       .def_prop_ro("skips", [](const Nfa& nfa) { return nfa.skips; })
-      .def_prop_ro("rows", rows)
-      .def_prop_ro("edges", edges)
+      .def_prop_ro("rows", once<Nfa>("_rows", &rows_of))
+      .def_prop_ro("edges", once<Nfa>("_edges", &edges_of))
       .def_prop_ro("byte_class", [](const Nfa& nfa) { return numbers(byte_classes(nfa)); })
       .def_prop_ro("transitions", &transitions_of)
       .def_prop_ro("is_deterministic", &Nfa::is_deterministic)
@@ -198,10 +203,7 @@ inline void bind_automata(nb::module_& m) {
              return state;
            })
       .def("accepts", &reads)
-      .def("shortest", [](const Handle& nfa) {
-             std::string word;
-             return shortest(nfa, word) ? std::optional(word) : std::nullopt;
-           })
+      .def("shortest", &shortest)
       .def("between", [](const Nfa& nfa, std::optional<nb::iterable> start, std::optional<nb::iterable> accept) {
              Handle made = between(nfa, start ? all_of<i32>(*start) : nfa.start, accept ? all_of<i32>(*accept) : nfa.accept);
              check_states(*made);
@@ -209,12 +211,9 @@ inline void bind_automata(nb::module_& m) {
            }, nb::arg("start") = nb::none(), nb::arg("accept") = nb::none())
       .def("reverse", &reverse)
       .def("marks", [](const Nfa& nfa, int first) {
-             bool met[256] = {false};
-             for (const Move& move : nfa.moves)
-               for (int byte = move.low; byte >= first && byte <= move.high; ++byte) met[byte] = true;
              std::string found;
-             for (int byte = 0; byte < 256; ++byte)
-               if (met[byte]) found.push_back(char(byte));
+             for (int byte = std::max(first, 0); byte < 256; ++byte)
+               if (std::any_of(nfa.moves.begin(), nfa.moves.end(), [&](const Move& move) { return move.low <= byte && byte <= move.high; })) found.push_back(char(byte));
              return found;
            })
       .def("to_bytes", &bytes_of)
@@ -225,11 +224,10 @@ inline void bind_automata(nb::module_& m) {
   m.def("network", [](i32 nodes, nb::iterable given, i32 start, i32 accept) {
     std::vector<Arc> arcs;
     for (nb::handle each : given) {
-      nb::tuple arc = items(each, 3);
-      arcs.push_back({nb::cast<i32>(arc[0]), nb::cast<Handle>(arc[1]), nb::cast<i32>(arc[2])});
-    }
-    for (const Arc& arc : arcs)
+      nb::tuple given_arc = items(each, 3);
+      const Arc& arc = arcs.emplace_back(Arc{nb::cast<i32>(given_arc[0]), nb::cast<Handle>(given_arc[1]), nb::cast<i32>(given_arc[2])});
       if (std::min(arc.source, arc.target) < 0 || std::max(arc.source, arc.target) >= nodes) throw nb::value_error("an arc names a state that it does not have");
+    }
     return network(nodes, arcs, start, accept);
   });
   m.def("literal", &literal);

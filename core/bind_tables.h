@@ -29,17 +29,9 @@ inline std::vector<std::vector<u32>> texts_of(nb::iterable given) {
 
 inline Leaf leaf_read(nb::object rows, nb::object labels, std::optional<nb::object> between) {
   Leaf leaf;
-  const Given<i32> edges = given<i32>(rows), label = given<i32>(labels);
-  leaf.label.assign(label.data(), label.data() + label.size());
-  for (size_t i = 0; i + 3 < edges.size(); i += 4) {
-    const i32* e = edges.data() + i;
-    if (e[0] < 0 || e[0] >= leaf.states() || e[3] < 0 || e[3] >= leaf.states() || e[1] < 0 || e[1] > e[2] || e[2] > 255) throw nb::value_error("an edge leads to no state, or reads no byte");
-    leaf.edges.push_back({e[0], e[1], e[2], e[3]});
-  }
-  if (between) {
-    const Given<u8> flags = given<u8>(*between);
-    leaf.between.assign(flags.data(), flags.data() + flags.size());
-  }
+  leaf.label = given<i32>(labels);
+  leaf.edges = edges_given<i32>(rows, leaf.states());
+  if (between) leaf.between = given<u8>(*between);
   return leaf;
 }
 
@@ -51,12 +43,11 @@ inline nb::int_ bits(const std::vector<u64>& words) {
 }
 
 inline nb::int_ labels_of(const Leaf& leaf) {
-  std::vector<u64> found(1, 0);
+  i32 most = 0;
+  for (i32 each : leaf.label) most = std::max(most, each);
+  std::vector<u64> found(size_t(most) / 64 + 1, 0);
   for (i32 each : leaf.label)
-    if (each >= 0) {
-      if (size_t(each) / 64 >= found.size()) found.resize(size_t(each) / 64 + 1, 0);
-      found[size_t(each) / 64] |= 1ull << each % 64;
-    }
+    if (each >= 0) found[size_t(each) / 64] |= 1ull << each % 64;
   return bits(found);
 }
 
@@ -102,20 +93,9 @@ inline std::vector<i32> ends_of(const Leaf& leaf) {
   return found;
 }
 
-// What an object of a table has as an array, which is not written to.
 template <class Seen, class T>
 auto seen(std::vector<T> Leaf::*some) {
-  return [some](nb::handle self) {
-    const auto& found = nb::cast<const Leaf&>(self).*some;
-    if constexpr (std::is_same_v<T, Leaf::Edge>) return view<Seen>(self, found.data(), {found.size(), 4});
-    else return view<Seen>(self, found.data(), {found.size()});
-  };
-}
-
-// What a table has once it is asked for, kept under a name.
-template <class F>
-auto once(const char* name, F make) {
-  return [=](nb::handle self) { return kept(self, name, [&] { return nb::cast(make(nb::cast<const Leaf&>(self))); }); };
+  return [some](nb::handle self) { return view<Seen>(self, nb::cast<const Leaf&>(self).*some); };
 }
 
 inline void bind_tables(nb::module_& m) {
@@ -132,10 +112,10 @@ inline void bind_tables(nb::module_& m) {
       .def_prop_ro("label", seen<i32>(&Leaf::label))
       .def_prop_ro("between", seen<bool>(&Leaf::between))
       .def_prop_ro("base", [](const Leaf& leaf) { return leaf.base; })
-      .def_prop_ro("rows", once("_rows", &leaf_rows))
-      .def_prop_ro("ends", once("_ends", &ends_of))
-      .def_prop_ro("labels", once("_labels", &labels_of))
-      .def_prop_ro("labels_ahead", once("_labels_ahead", &labels_ahead))
+      .def_prop_ro("rows", once<Leaf>("_rows", &leaf_rows))
+      .def_prop_ro("ends", once<Leaf>("_ends", &ends_of))
+      .def_prop_ro("labels", once<Leaf>("_labels", &labels_of))
+      .def_prop_ro("labels_ahead", once<Leaf>("_labels_ahead", &labels_ahead))
       .def_prop_ro("is_deterministic", &Leaf::is_deterministic)
       .def_prop_ro("goes_on", &Leaf::goes_on)
       .def_prop_ro("accepts_empty", [](const Leaf& leaf) { return leaf.label[0] >= 0; })
@@ -160,10 +140,7 @@ inline void bind_tables(nb::module_& m) {
       .def_ro("last", &Alive::last)
       .def_prop_ro("num_states", &Alive::states)
       .def_prop_ro("can_begin", [](const Alive& live) { return live.sets[0][0] != 0; })
-      .def("after", [](nb::handle self, i64 characters) {
-             const auto& flags = nb::cast<const Alive&>(self).after(characters);
-             return view<bool>(self, flags.data(), {flags.size()});
-           });
+      .def("after", [](nb::handle self, i64 characters) { return view<bool>(self, nb::cast<const Alive&>(self).after(characters)); });
   m.def("alive", [](const Leaf& leaf, i64 low, std::optional<i64> high) { return Unlocked(leaf.edges.size()), alive(leaf, low, high.value_or(NONE)); });
   m.def("written_out", [](const Leaf& leaf, const Alive& live, i64 low, std::optional<i64> high) { return written_out(leaf, live, low, high.value_or(NONE)); });
   auto letters = nb::arg("letters").lock();  // they are kept as they are asked for

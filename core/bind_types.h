@@ -29,31 +29,31 @@ namespace tractile {
 
 namespace nb = nanobind;
 
+// The numbers of an array, or of what numpy makes one of.
 template <class T>
-using Given = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-
-// Numbers one after another: an array of numpy as it is where it is of this type, otherwise a copy as one.
-template <class T>
-Given<T> given(nb::handle some) {
-  Given<T> found;
-  if (nb::try_cast(some, found, false)) return found;
+std::vector<T> given(nb::handle some) {
+  nb::ndarray<const T, nb::c_contig, nb::device::cpu> found;
   const char* type = std::is_same_v<T, i64> ? "int64" : std::is_same_v<T, i32> ? "int32" : "uint8";
-  return nb::cast<Given<T>>(nb::module_::import_("numpy").attr("ascontiguousarray")(some, type));
+  if (!nb::try_cast(some, found, false)) found = nb::cast<decltype(found)>(nb::module_::import_("numpy").attr("ascontiguousarray")(some, type));
+  return {found.data(), found.data() + found.size()};
 }
 
-// A new array of numpy.
-inline nb::object array(std::vector<i64> some, std::initializer_list<size_t> shape) {
-  auto* data = new std::vector<i64>(std::move(some));
-  nb::capsule owner(data, [](void* given) noexcept { delete static_cast<std::vector<i64>*>(given); });
-  return nb::cast(nb::ndarray<nb::numpy, i64>(data->data(), shape, owner));
+// A new array of numpy, of numbers or of rows of them.
+template <class T>
+nb::object array(std::vector<T> some) {
+  auto* data = new std::vector<T>(std::move(some));
+  nb::capsule owner(data, [](void* given) noexcept { delete static_cast<std::vector<T>*>(given); });
+  const size_t shape[] = {data->size(), sizeof(T) / sizeof(i64)};
+  return nb::cast(nb::ndarray<nb::numpy, i64>(data->data(), std::is_same_v<T, i64> ? 1 : 2, shape, owner));
 }
 
-inline nb::object numbers(const std::vector<i32>& some) { return array({some.begin(), some.end()}, {some.size()}); }
+inline nb::object numbers(const std::vector<i32>& some) { return array(std::vector<i64>(some.begin(), some.end())); }
 
 // What an object has, as an array that is not written to.
-template <class T>
-nb::object view(nb::handle owner, const void* data, std::initializer_list<size_t> shape) {
-  return nb::cast(nb::ndarray<nb::numpy, const T>(static_cast<const T*>(data), shape, owner));
+template <class Seen, class T>
+nb::object view(nb::handle owner, const std::vector<T>& some) {
+  const size_t shape[] = {some.size(), sizeof(T) / sizeof(Seen)};
+  return nb::cast(nb::ndarray<nb::numpy, const Seen>(reinterpret_cast<const Seen*>(some.data()), shape[1] > 1 ? 2 : 1, shape, owner));
 }
 
 // A tuple that has at least so many items.

@@ -28,17 +28,14 @@ inline void bind_work(nb::module_& m) {
   m.def("account", [] { return account; }, nb::rv_policy::reference, "The account in force.");
   m.def("enter", [](Account* given) { return std::exchange(account, given); }, nb::arg("given").none(), nb::rv_policy::reference, "Put an account in force; return that before.");
   m.def("spend", &spend, nb::arg("units"), "Count units of work.");
-  m.def(
-      "watch",
-      [](nb::callable check) {
-        static std::atomic<PyObject*> watcher{nullptr};  // none is destroyed: another thread may be at it
-        watcher = check.release().ptr();
-        look = [] {
-          nb::gil_scoped_acquire hold;
-          nb::handle(watcher.load())();
-        };
-      },
-      nb::arg("check"), "Let a function be called now and then in long work.");
+  m.def("watch", [](nb::callable check) {
+    static std::atomic<PyObject*> watcher{nullptr};  // none is destroyed: another thread may be at it
+    watcher = check.release().ptr();
+    look = [] {
+      nb::gil_scoped_acquire hold;
+      nb::handle(watcher.load())();
+    };
+  }, nb::arg("check"), "Let a function be called now and then in long work.");
 }
 
 }  // namespace tractile

@@ -1,2 +1,1 @@
-// The part of nanobind that an extension carries, compiled apart.
-#include <nb_combined.cpp>
+#include <nb_combined.cpp>  // the part of nanobind that each extension carries

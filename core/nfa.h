@@ -233,9 +233,8 @@ inline Handle between(const Nfa& nfa, std::vector<i32> start, std::vector<i32> a
 
 // The automaton of edges in any order, their moves merged.
 struct Edge {
-  i32 source;
-  int low, high;
-  i32 target;
+  i32 source, low, high, target;
+  bool operator==(const Edge& o) const { return source == o.source && low == o.low && high == o.high && target == o.target; }
 };
 
 inline Handle of_edges(i32 states, const std::vector<Edge>& edges) {

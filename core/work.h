@@ -1,8 +1,6 @@
 // The work that constructions count, and where they stop: see `constraints/automata/work.py`.
 #pragma once
 
-#include <atomic>
-
 #include "common.h"
 
 namespace tractile {
