@@ -17,9 +17,8 @@ NO_COMPILER = (
     "(g++, clang++, or Visual Studio's Build Tools) and Python's headers, and install tractile again."
 )
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-STABLE = sys.version_info >= (3, 12) and not FREE_THREADED
-"""Whether the core is compiled for the stable ABI: one wheel for all later Pythons that have the lock."""
-VARIANT = [("Py_LIMITED_API", "0x030C0000")] if STABLE else [("NB_FREE_THREADED", None)] if FREE_THREADED else []
+STABLE = sys.version_info >= (3, 12) and not FREE_THREADED  # one wheel for all later Pythons with a lock
+VARIANT = [("Py_LIMITED_API", "0x030C0000")] * STABLE + [("NB_FREE_THREADED", None)] * FREE_THREADED
 FLAGS = ["-std=c++17", "-O2", "-g0", "-fvisibility=hidden", "-fno-strict-aliasing"]
 if sys.platform == "darwin" and "MACOSX_DEPLOYMENT_TARGET" not in os.environ:
     FLAGS.append("-mmacosx-version-min=10.14")  # the first that has all of C++17

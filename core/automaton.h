@@ -81,7 +81,8 @@ class Core {
   }
 
   // What was done, and what that takes, by name.
-  std::vector<std::pair<const char*, u64>> work() const {
+  std::vector<std::pair<const char*, u64>> work() {
+    std::lock_guard<std::mutex> hold(mutex_);
     return {{"lexed", lexer_.visited},
             {"crossed", crossing_.taken},
             {"configurations", stacks_.configurations.size()},

@@ -32,7 +32,6 @@ static std::shared_ptr<Trie> trie_of(nb::object bytes, nb::object children, nb::
 // The rows of a matrix that are to be written.
 struct Lines {
   Py_buffer seen;
-
   explicit Lines(nb::handle out) {
     if (PyObject_GetBuffer(out.ptr(), &seen, PyBUF_STRIDES | PyBUF_WRITABLE)) throw nb::python_error();
     const bool is_matrix = seen.ndim == 2 && seen.itemsize == 4, in_order = is_matrix && (seen.strides[1] == 4 || seen.shape[1] < 2 || !seen.shape[0]);
@@ -134,8 +133,9 @@ NB_MODULE(_core, m) {
       .def("define", &Core::define, Unlocked())
       .def("bytes", &Core::bytes)
       .def("work", [](Core& core) {
+        auto counts = (nb::gil_scoped_release(), core.work());
         nb::dict found;
-        for (auto [name, count] : core.work()) found[name] = count;
+        for (auto [name, count] : counts) found[name] = count;
         return found;
       });
   nb::class_<Automaton>(m, "Automaton")
