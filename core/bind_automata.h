@@ -212,8 +212,9 @@ inline void bind_automata(nb::module_& m) {
       .def("reverse", &reverse)
       .def("marks", [](const Nfa& nfa, int first) {
              std::string found;
-             for (int byte = std::max(first, 0); byte < 256; ++byte)
-               if (std::any_of(nfa.moves.begin(), nfa.moves.end(), [&](const Move& move) { return move.low <= byte && byte <= move.high; })) found.push_back(char(byte));
+             for (i32 byte = std::max(first, 0); byte < 256; ++byte)
+               for (const Move& move : nfa.moves)
+                 if (first <= move.low && move.low <= byte && byte <= move.high && (found.empty() || u8(found.back()) != byte)) found.push_back(char(byte));
              return found;
            })
       .def("to_bytes", &bytes_of)
