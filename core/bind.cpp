@@ -34,8 +34,7 @@ struct Lines {
   Py_buffer seen;
   explicit Lines(nb::handle out) {
     if (PyObject_GetBuffer(out.ptr(), &seen, PyBUF_STRIDES | PyBUF_WRITABLE)) throw nb::python_error();
-    const bool is_matrix = seen.ndim == 2 && seen.itemsize == 4, in_order = is_matrix && (seen.strides[1] == 4 || seen.shape[1] < 2 || !seen.shape[0]);
-    if (in_order) return;
+    if (seen.ndim == 2 && seen.itemsize == 4 && (seen.strides[1] == 4 || seen.shape[1] < 2 || !seen.shape[0])) return;
     PyBuffer_Release(&seen);
     throw nb::value_error("masks are rows of 32-bit words, one after another");
   }
