@@ -240,7 +240,7 @@ inline void bind_automata(nb::module_& m) {
     return between_bounds(bounds, integer, point);
   });
   m.def("byte_ranges", [](nb::args given) { return byte_ranges(all_of<Ranges>(nb::borrow<nb::iterable>(given))); });
-  m.def("sequences", &sequences);
+  m.def("sequences", [](nb::iterable given) { return sequences(all_of<std::vector<Ranges>>(given)); });
   m.def("erased", &erased);
   m.def("looped", &looped);
   m.def("empty", &empty);

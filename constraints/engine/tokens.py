@@ -68,21 +68,11 @@ class Tokens:
         self.core = self.engine.automaton(number, spelled, require_eos)
         self.start_state: int = self.core.start
         self.accepting = self.core.accepting
-        core = self.core
-        calls = (
-            core.step,
-            core.after,
-            core.reads,
-            core.allows,
-            core.fill,
-            core.exact,
-            core.fewest,
-            core.within,
-        )
-        self.step, self.after, self.reads, self.allows, self.fill, self.exact, self._fewest, self._within = (
-            map(within_limits, calls)
-        )
-        self.is_exact: bool = core.is_exact
+        self.is_exact: bool = self.core.is_exact
+        self.step, self.after = within_limits(self.core.step), within_limits(self.core.after)
+        self.reads, self.allows = within_limits(self.core.reads), within_limits(self.core.allows)
+        self.fill, self.exact = within_limits(self.core.fill), within_limits(self.core.exact)
+        self._fewest, self._within = within_limits(self.core.fewest), within_limits(self.core.within)
 
     @property
     def full(self) -> bool:
