@@ -14,7 +14,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LARGEST = 13e6
+LARGEST = 6e6
 """Bytes of the wheel."""
 
 

@@ -61,7 +61,6 @@ try:
         spend,
         star,
         table,
-        table_again,
         to_nfa,
         together,
         union,
@@ -85,6 +84,6 @@ __all__ = [
     "SLICE", "Table", "Trie", "account", "alive", "allow", "around", "between_bounds", "byte_ranges", "complement", "concat",
     "copied", "determinize", "difference", "empty", "enter", "erased", "fill", "first_matches", "inside", "intersect", "letters",
     "literal", "loop", "looped", "minimize", "names_of", "names_table", "network", "of_nfa", "of_rows", "of_text", "optional",
-    "plus", "resolved", "sequences", "simplify", "spend", "star", "table", "table_again", "to_nfa", "together", "union", "used",
+    "plus", "resolved", "sequences", "simplify", "spend", "star", "table", "to_nfa", "together", "union", "used",
     "watch", "with_fresh_start", "words", "written_out",
 ]  # fmt: skip

@@ -1,7 +1,6 @@
 // Programs as automata over tokens, and the masks of many of them at once.
 #pragma once
 
-#include <atomic>
 #include <mutex>
 
 #include "masks.h"
@@ -82,7 +81,8 @@ class Core {
   }
 
   // What was done, and what that takes, by name.
-  std::vector<std::pair<const char*, u64>> work() const {
+  std::vector<std::pair<const char*, u64>> work() {
+    std::lock_guard<std::mutex> hold(mutex_);
     return {{"lexed", lexer_.visited},
             {"crossed", crossing_.taken},
             {"configurations", stacks_.configurations.size()},

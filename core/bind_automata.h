@@ -1,11 +1,5 @@
-// Automata, tables and names as objects of Python. Nothing of them passes through lists or arrays but where it is asked for.
+// Automata, tables and names as objects of Python. Nothing of them passes through Python's lists or arrays but where it is asked for.
 #pragma once
-
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
-#include <optional>
 
 #include "bind_work.h"
 #include "decimals.h"
@@ -13,56 +7,41 @@
 
 namespace tractile::automata {
 
-namespace py = pybind11;
-
-template <class T>
-using Given = py::array_t<T, py::array::c_style | py::array::forcecast>;
-
 // The interpreter is let go of while a large automaton is worked on; for a small one that would take longer than the work.
 struct Unlocked {
-  std::optional<py::gil_scoped_release> release;
+  std::optional<nb::gil_scoped_release> release;
   explicit Unlocked(size_t moves) {
     if (moves > 2000) release.emplace();
   }
   explicit Unlocked(const Handle& nfa) : Unlocked(nfa->moves.size()) {}
 };
 
-// What an object keeps under a name once it is asked for.
-template <class F>
-py::object kept(py::object self, const char* name, F&& make) {
-  py::dict known = self.attr("__dict__");
-  if (!known.contains(name)) known[name] = make();
-  return known[name];
+// What an object has once it is asked for, kept under a name.
+template <class T, class F>
+auto once(const char* name, F make) {
+  return [=](nb::handle self) -> nb::object {
+    nb::dict known = self.attr("__dict__");
+    if (!known.contains(name)) known[name] = make(nb::cast<const T&>(self));
+    return known[name];
+  };
 }
 
-inline py::array_t<i64> numbers(const std::vector<i32>& some) {
-  py::array_t<i64> found(py::ssize_t(some.size()));
-  std::copy(some.begin(), some.end(), found.mutable_data());
-  return found;
+inline nb::list moves_of(Nfa::Row row) {
+  nb::list_builder found(row.size());
+  for (const Move& move : row) found.put(nb::make_tuple(move.low, move.high, move.to));
+  return found.commit();
+}
+
+inline nb::list rows_of(const Nfa& nfa) {
+  nb::list_builder found(size_t(nfa.states()));
+  for (i32 s = 0; s < nfa.states(); ++s) found.put(moves_of(nfa.row(s)));
+  return found.commit();
 }
 
 template <class T>
-py::array view(py::object owner, const std::vector<T>& some, std::vector<py::ssize_t> shape, py::dtype kind) {
-  py::array found(kind, std::move(shape), some.data(), owner);
-  found.attr("setflags")(py::arg("write") = false);
-  return found;
-}
-
-inline py::list moves_of(Nfa::Row row) {
-  py::list found(row.size());
-  for (size_t i = 0; i < row.size(); ++i) found[i] = py::make_tuple(row.first[i].low, row.first[i].high, row.first[i].to);
-  return found;
-}
-
-inline py::list rows_of(const Nfa& nfa) {
-  py::list found(nfa.states());
-  for (i32 s = 0; s < nfa.states(); ++s) found[s] = moves_of(nfa.row(s));
-  return found;
-}
-
-inline std::vector<i32> states_of(py::iterable some) {
-  std::vector<i32> found;
-  for (py::handle each : some) found.push_back(each.cast<i32>());
+std::vector<T> all_of(nb::iterable some) {
+  std::vector<T> found;
+  for (nb::handle each : some) found.push_back(nb::cast<T>(each));
   return found;
 }
 
@@ -72,56 +51,64 @@ inline void check_states(const Nfa& nfa) {
   bool wrong = std::any_of(nfa.start.begin(), nfa.start.end(), none) || std::any_of(nfa.accept.begin(), nfa.accept.end(), none);
   for (const Move& move : nfa.moves) wrong = wrong || none(move.to) || move.high < move.low;
   for (auto [from, to] : nfa.skips) wrong = wrong || none(from) || none(to);
-  if (wrong) throw py::value_error("an automaton names a state that it does not have, or a range of no bytes");
+  if (wrong) throw nb::value_error("an automaton names a state that it does not have, or a range of no bytes");
 }
 
 // The automaton of the moves of each state: (lowest byte, highest byte, target), in any order.
-inline Handle of_rows(py::iterable rows, py::iterable start, py::iterable accept, py::iterable skips, bool minimal) {
+inline Handle of_rows(nb::iterable rows, nb::iterable start, nb::iterable accept, nb::iterable skips, bool minimal) {
   auto made = std::make_shared<Nfa>();
-  for (py::handle row : rows) {
+  for (nb::handle row : rows) {
     const size_t first = made->moves.size();
-    for (py::handle each : row) {
-      auto move = py::reinterpret_borrow<py::tuple>(each);
-      made->moves.push_back({move[0].cast<u8>(), move[1].cast<u8>(), move[2].cast<i32>()});
+    for (nb::handle each : row) {
+      nb::tuple move = items(each, 3);
+      made->moves.push_back({nb::cast<u8>(move[0]), nb::cast<u8>(move[1]), nb::cast<i32>(move[2])});
     }
     merge(made->moves, first);
     made->end_row();
   }
-  for (py::handle each : skips) made->skips.push_back(each.cast<Skip>());
-  made->start = states_of(start);
-  made->accept = states_of(accept);
+  made->skips = all_of<Skip>(skips);
+  made->start = all_of<i32>(start);
+  made->accept = all_of<i32>(accept);
   made->trimmed = made->minimal = minimal;
   check_states(*made);
   return made;
 }
 
-inline Handle of_arrays(i32 states, Given<i64> edges, Given<i64> skips, Given<i64> start, Given<i64> accept, bool minimal = false) {
-  std::vector<Edge> all;
-  for (py::ssize_t i = 0; i + 3 < edges.size(); i += 4) {
-    const i64* e = edges.data() + i;
-    if (e[0] < 0 || e[0] >= states || e[3] < 0 || e[3] >= states || e[1] < 0 || e[1] > e[2] || e[2] > 255) throw py::value_error("an edge leads to no state, or reads no byte");
-    all.push_back({i32(e[0]), int(e[1]), int(e[2]), i32(e[3])});
+// Edges between so many states, four numbers each.
+template <class T>
+std::vector<Edge> edges_given(nb::handle some, i32 states) {
+  const std::vector<T> all = given<T>(some);
+  std::vector<Edge> found;
+  for (size_t i = 0; i + 3 < all.size(); i += 4) {
+    const T* e = all.data() + i;
+    if (e[0] < 0 || e[0] >= states || e[3] < 0 || e[3] >= states || e[1] < 0 || e[1] > e[2] || e[2] > 255) throw nb::value_error("an edge leads to no state, or reads no byte");
+    found.push_back({i32(e[0]), i32(e[1]), i32(e[2]), i32(e[3])});
   }
-  Handle made = of_edges(states, all);
-  for (py::ssize_t i = 0; i + 1 < skips.size(); i += 2) made->skips.push_back({i32(skips.data()[i]), i32(skips.data()[i + 1])});
-  made->start.assign(start.data(), start.data() + start.size());
-  made->accept.assign(accept.data(), accept.data() + accept.size());
-  made->trimmed = made->minimal = minimal;
-  check_states(*made);
-  return made;
-}
-
-inline py::array edges_of(const Nfa& nfa) {
-  py::array_t<i64> found({py::ssize_t(nfa.moves.size()), py::ssize_t(4)});
-  i64* out = found.mutable_data();
-  for (i32 s = 0; s < nfa.states(); ++s)
-    for (const Move& move : nfa.row(s))
-      for (i64 each : {i64(s), i64(move.low), i64(move.high), i64(move.to)}) *out++ = each;
   return found;
 }
 
+inline Handle of_arrays(i32 states, nb::object edges, nb::object skips, nb::object start, nb::object accept, bool minimal, bool trimmed) {
+  Handle made = of_edges(states, edges_given<i64>(edges, states));
+  const std::vector<i64> pairs = given<i64>(skips), begin = given<i64>(start), end = given<i64>(accept);
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) made->skips.push_back({i32(pairs[i]), i32(pairs[i + 1])});
+  made->start.assign(begin.begin(), begin.end());
+  made->accept.assign(end.begin(), end.end());
+  made->minimal = minimal;
+  made->trimmed = minimal || trimmed;
+  check_states(*made);
+  return made;
+}
+
+inline nb::object edges_of(const Nfa& nfa) {
+  std::vector<std::array<i64, 4>> found;
+  found.reserve(nfa.moves.size());
+  for (i32 s = 0; s < nfa.states(); ++s)
+    for (const Move& move : nfa.row(s)) found.push_back({s, move.low, move.high, move.to});
+  return array(std::move(found));
+}
+
 // Rows (source, byte class, target), sorted: moves written out by class.
-inline py::array transitions_of(const Nfa& nfa) {
+inline nb::object transitions_of(const Nfa& nfa) {
   const std::vector<i32> klass = byte_classes(nfa);
   std::vector<std::array<i64, 3>> rows;
   for (i32 s = 0; s < nfa.states(); ++s) {
@@ -133,13 +120,11 @@ inline py::array transitions_of(const Nfa& nfa) {
     }
     std::sort(rows.begin() + i64(first), rows.end());
   }
-  py::array_t<i64> found({py::ssize_t(rows.size()), py::ssize_t(3)});
-  if (!rows.empty()) std::memcpy(found.mutable_data(), rows.data(), rows.size() * sizeof(rows[0]));
-  return found;
+  return array(std::move(rows));
 }
 
 // An automaton as bytes: those of equal ones are equal.
-inline py::bytes bytes_of(const Nfa& nfa) {
+inline std::string bytes_of(const Nfa& nfa) {
   std::string found;
   auto put = [&](const auto& some) {
     const u64 size = some.size();
@@ -184,109 +169,95 @@ inline bool is_endless(const Handle& nfa) {
   return i32(todo.size()) < found->states();
 }
 
-inline void bind_automata(py::module_& m) {
+inline void bind_automata(nb::module_& m) {
   bind_work(m);
-  py::class_<Nfa, Handle>(m, "Nfa", py::dynamic_attr())
-      .def(py::init(&of_arrays), py::arg("num_states"), py::arg("edges"), py::arg("epsilons"), py::arg("start"), py::arg("accept"),
-           py::kw_only(), py::arg("minimal") = false)
-      .def_property_readonly("num_states", &Nfa::states)
-      .def_property_readonly("num_moves", [](const Nfa& nfa) { return nfa.moves.size(); })
-      .def_readonly("trimmed", &Nfa::trimmed)
-      .def_readonly("minimal", &Nfa::minimal)
-      .def_property_readonly("plain", [](const Handle& nfa) { return plain(nfa); })
-      .def_property_readonly("start", [](const Nfa& nfa) { return numbers(nfa.start); })
-      .def_property_readonly("accept", [](const Nfa& nfa) { return numbers(nfa.accept); })
-      .def_property_readonly("skips", [](const Nfa& nfa) { return nfa.skips; })
-      .def_property_readonly("rows", [](py::object self) { return kept(self, "_rows", [&] { return rows_of(self.cast<const Nfa&>()); }); })
-      .def_property_readonly("edges", [](py::object self) { return kept(self, "_edges", [&] { return edges_of(self.cast<const Nfa&>()); }); })
-      .def_property_readonly("byte_class", [](const Nfa& nfa) { return numbers(byte_classes(nfa)); })
-      .def_property_readonly("transitions", &transitions_of)
-      .def_property_readonly("is_deterministic", &Nfa::is_deterministic)
-      .def_property_readonly("is_empty", [](const Handle& nfa) { return plain(nfa)->states() == 0; })
-      .def_property_readonly("is_endless", &is_endless)
+  nb::class_<Nfa>(m, "Nfa", nb::dynamic_attr())
+      .def(nb::new_(&of_arrays), nb::arg("num_states"), nb::arg("edges"), nb::arg("epsilons"), nb::arg("start"), nb::arg("accept"),
+           nb::arg("minimal") = false, nb::arg("trimmed") = false)
+      .def_prop_ro("num_states", &Nfa::states)
+      .def_prop_ro("num_moves", [](const Nfa& nfa) { return nfa.moves.size(); })
+      .def_ro("trimmed", &Nfa::trimmed)
+      .def_ro("minimal", &Nfa::minimal)
+      .def_prop_ro("plain", [](const Handle& nfa) { return plain(nfa); })
+      .def_prop_ro("start", [](const Nfa& nfa) { return numbers(nfa.start); })
+      .def_prop_ro("accept", [](const Nfa& nfa) { return numbers(nfa.accept); })
+      .def_prop_ro("skips", [](const Nfa& nfa) { return nfa.skips; })
+      .def_prop_ro("rows", once<Nfa>("_rows", &rows_of))
+      .def_prop_ro("edges", once<Nfa>("_edges", &edges_of))
+      .def_prop_ro("byte_class", [](const Nfa& nfa) { return numbers(byte_classes(nfa)); })
+      .def_prop_ro("transitions", &transitions_of)
+      .def_prop_ro("is_deterministic", &Nfa::is_deterministic)
+      .def_prop_ro("is_empty", [](const Handle& nfa) { return plain(nfa)->states() == 0; })
+      .def_prop_ro("is_endless", &is_endless)
       .def("moves", [](const Nfa& nfa, i32 state) {
-             if (state < 0 || state >= nfa.states()) throw py::index_error();
+             if (state < 0 || state >= nfa.states()) throw nb::index_error();
              return moves_of(nfa.row(state));
            })
       .def("after", [](const Nfa& nfa, i32 state, u8 byte) {
-             if (state < 0 || state >= nfa.states()) throw py::index_error();
+             if (state < 0 || state >= nfa.states()) throw nb::index_error();
              return nfa.after(state, byte);
            })
       .def("run", [](const Nfa& nfa, i32 state, const std::string& word) {
-             if (state >= nfa.states()) throw py::index_error();
+             if (state >= nfa.states()) throw nb::index_error();
              for (size_t i = 0; i < word.size() && state >= 0; ++i) state = nfa.after(state, u8(word[i]));
              return state;
            })
       .def("accepts", &reads)
-      .def("shortest", [](const Handle& nfa) -> py::object {
-             std::string word;
-             return shortest(nfa, word) ? py::object(py::bytes(word)) : py::none();
-           })
-      .def("between", [](const Nfa& nfa, py::object start, py::object accept) {
-             Handle made = between(nfa, start.is_none() ? nfa.start : states_of(start), accept.is_none() ? nfa.accept : states_of(accept));
+      .def("shortest", &shortest)
+      .def("between", [](const Nfa& nfa, std::optional<nb::iterable> start, std::optional<nb::iterable> accept) {
+             Handle made = between(nfa, start ? all_of<i32>(*start) : nfa.start, accept ? all_of<i32>(*accept) : nfa.accept);
              check_states(*made);
              return made;
-           }, py::arg("start") = py::none(), py::arg("accept") = py::none())
+           }, nb::arg("start") = nb::none(), nb::arg("accept") = nb::none())
       .def("reverse", &reverse)
       .def("marks", [](const Nfa& nfa, int first) {
-             bool met[256] = {false};
-             for (const Move& move : nfa.moves)
-               for (int byte = move.low; byte >= first && byte <= move.high; ++byte) met[byte] = true;
              std::string found;
-             for (int byte = 0; byte < 256; ++byte)
-               if (met[byte]) found.push_back(char(byte));
-             return py::bytes(found);
+             for (i32 byte = std::max(first, 0); byte < 256; ++byte)
+               for (const Move& move : nfa.moves)
+                 if (first <= move.low && move.low <= byte && byte <= move.high && (found.empty() || u8(found.back()) != byte)) found.push_back(char(byte));
+             return found;
            })
       .def("to_bytes", &bytes_of)
-      .def(py::pickle([](const Nfa& nfa) { return py::make_tuple(nfa.states(), edges_of(nfa), nfa.skips, nfa.start, nfa.accept, nfa.trimmed, nfa.minimal); },
-                      [](py::tuple given) {
-                        Handle made = of_arrays(given[0].cast<i32>(), given[1].cast<Given<i64>>(), given[2].cast<Given<i64>>(), given[3].cast<Given<i64>>(), given[4].cast<Given<i64>>());
-                        made->trimmed = given[5].cast<bool>(), made->minimal = given[6].cast<bool>();
-                        return made;
-                      }));
-  m.def("of_rows", &of_rows, py::arg("rows"), py::arg("start"), py::arg("accept"), py::arg("skips") = py::tuple(), py::kw_only(),
-        py::arg("minimal") = false);
-  m.def("network", [](i32 nodes, py::iterable given, i32 start, i32 accept) {
+      .def("__reduce__", [](const Nfa& nfa) {
+             return nb::make_tuple(nb::type<Nfa>(), nb::make_tuple(nfa.states(), edges_of(nfa), nfa.skips, nfa.start, nfa.accept, nfa.minimal, nfa.trimmed));
+           });
+  m.def("of_rows", &of_rows, nb::arg("rows"), nb::arg("start"), nb::arg("accept"), nb::arg("skips") = nb::tuple(), nb::kw_only(), nb::arg("minimal") = false);
+  m.def("network", [](i32 nodes, nb::iterable given, i32 start, i32 accept) {
     std::vector<Arc> arcs;
-    for (py::handle each : given) {
-      auto arc = py::reinterpret_borrow<py::tuple>(each);
-      arcs.push_back({arc[0].cast<i32>(), arc[1].cast<Handle>(), arc[2].cast<i32>()});
+    for (nb::handle each : given) {
+      nb::tuple given_arc = items(each, 3);
+      const Arc& arc = arcs.emplace_back(Arc{nb::cast<i32>(given_arc[0]), nb::cast<Handle>(given_arc[1]), nb::cast<i32>(given_arc[2])});
+      if (std::min(arc.source, arc.target) < 0 || std::max(arc.source, arc.target) >= nodes) throw nb::value_error("an arc names a state that it does not have");
     }
-    for (const Arc& arc : arcs)
-      if (std::min(arc.source, arc.target) < 0 || std::max(arc.source, arc.target) >= nodes) throw py::value_error("an arc names a state that it does not have");
     return network(nodes, arcs, start, accept);
   });
   m.def("literal", &literal);
-  using End = std::optional<std::pair<std::string, bool>>;
+  using End = std::optional<std::pair<nb::str, bool>>;
   m.def("between_bounds", [](const End& low, const End& high, bool integer, bool point) {
     std::vector<Bound> bounds;
-    if (low) bounds.emplace_back(low->first, low->second, MORE);
-    if (high) bounds.emplace_back(high->first, high->second, LESS);
+    if (low) bounds.emplace_back(low->first.c_str(), low->second, MORE);
+    if (high) bounds.emplace_back(high->first.c_str(), high->second, LESS);
     return between_bounds(bounds, integer, point);
   });
-  m.def("byte_ranges", [](py::args given) { return byte_ranges(given.cast<std::vector<Ranges>>()); });
-  m.def("sequences", &sequences);
+  m.def("byte_ranges", [](nb::args given) { return byte_ranges(all_of<Ranges>(nb::borrow<nb::iterable>(given))); });
+  m.def("sequences", [](nb::iterable given) { return sequences(all_of<std::vector<Ranges>>(given)); });
   m.def("erased", &erased);
   m.def("looped", &looped);
   m.def("empty", &empty);
-  m.def("union", [](py::iterable given) {
-    std::vector<Handle> parts;
-    for (py::handle each : given) parts.push_back(each.cast<Handle>());
-    return union_of(parts);
-  });
+  m.def("union", [](nb::iterable given) { return union_of(all_of<Handle>(given)); });
   m.def("concat", &concat);
   m.def("star", &star);
   m.def("plus", &plus);
   m.def("optional", &optional);
   m.attr("MANY_STATES") = MANY_STATES;
-  auto limit = py::arg("limit");
-  m.def("determinize", [](const Handle& nfa, i64 most) { return Unlocked(nfa), determinize(nfa, most); }, py::arg("nfa"), limit = STATES / 5);
-  m.def("resolved", [](const Handle& nfa, double units) { return Unlocked(nfa), resolved(nfa, units); }, py::arg("nfa"), py::arg("units") = SIMPLIFYING);
-  m.def("intersect", [](const Handle& a, const Handle& b, i64 most) { return Unlocked(std::max(a->moves.size(), b->moves.size())), intersect(a, b, most); }, py::arg("a"),
-        py::arg("b"), limit = STATES);
+  auto limit = nb::arg("limit");
+  m.def("determinize", [](const Handle& nfa, i64 most) { return Unlocked(nfa), determinize(nfa, most); }, nb::arg("nfa"), limit = STATES / 5);
+  m.def("resolved", [](const Handle& nfa, double units) { return Unlocked(nfa), resolved(nfa, units); }, nb::arg("nfa"), nb::arg("units") = SIMPLIFYING);
+  m.def("intersect", [](const Handle& a, const Handle& b, i64 most) { return Unlocked(std::max(a->moves.size(), b->moves.size())), intersect(a, b, most); }, nb::arg("a"),
+        nb::arg("b"), limit = STATES);
   m.def("complement", [](const Handle& nfa) { return Unlocked(nfa), complement(nfa); });
   m.def("difference", [](const Handle& a, const Handle& b) { return Unlocked(std::max(a->moves.size(), b->moves.size())), difference(a, b); });
-  m.def("minimize", [](const Handle& nfa, i64 most) { return Unlocked(nfa), minimize(nfa, most); }, py::arg("nfa"), limit = STATES / 5);
+  m.def("minimize", [](const Handle& nfa, i64 most) { return Unlocked(nfa), minimize(nfa, most); }, nb::arg("nfa"), limit = STATES / 5);
   m.def("first_matches", [](const Handle& nfa) { return Unlocked(nfa), first_matches(nfa); });
   m.def("simplify", [](const Handle& nfa) { return Unlocked(nfa), simplify(nfa); });
   m.def("copied", [](const Handle& nfa, i64 low, i64 high) { return Unlocked(nfa), copied(nfa, low, high); });

@@ -1,47 +1,41 @@
 // The account of work, and the errors of constructions, as Python has them.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
+#include "bind_types.h"
 #include "work.h"
 
 namespace tractile {
 
-namespace py = pybind11;
-
-inline void bind_work(py::module_& m) {
-  py::register_local_exception_translator([](std::exception_ptr given) {
+inline void bind_work(nb::module_& m) {
+  nb::register_exception_translator([](const std::exception_ptr& given, void*) {
     auto raise = [](const char* what, i64 limit) {
-      py::object kind = py::module_::import("tractile.errors").attr("TooManyStates");
-      PyErr_SetObject(kind.ptr(), kind(what, py::arg("limit") = limit).ptr());
+      nb::object kind = nb::module_::import_("tractile.errors").attr("TooManyStates");
+      PyErr_SetObject(kind.ptr(), kind(what, nb::arg("limit") = limit).ptr());
     };
     try {
-      if (given) std::rethrow_exception(given);
+      std::rethrow_exception(given);
     } catch (const TooManyStates& error) {
       raise(error.what(), error.limit);
     } catch (const std::bad_alloc&) {
       raise("the automaton does not fit into memory", STATES);
     }
   });
-  py::class_<Account>(m, "Account", "Units of work: those that may be taken, those taken, and those of no cached result.")
-      .def(py::init<double>(), py::arg("limit"))
-      .def_readwrite("limit", &Account::limit)
-      .def_readwrite("spent", &Account::spent)
-      .def_readwrite("own", &Account::own);
-  m.def("account", [] { return account; }, py::return_value_policy::reference, "The account in force.");
-  m.def("enter", [](Account* given) { return std::exchange(account, given); }, py::return_value_policy::reference, "Put an account in force; return that before.");
-  m.def("spend", &spend, "Count units of work.");
-  m.def(
-      "watch",
-      [](py::function check) {
-        static py::function* watcher = nullptr;  // never destroyed: the interpreter may be gone
-        delete std::exchange(watcher, new py::function(std::move(check)));
-        look = [] {
-          py::gil_scoped_acquire hold;
-          (*watcher)();
-        };
-      },
-      "Let a function be called now and then in long work.");
+  nb::class_<Account>(m, "Account", "Units of work: those that may be taken, those taken, and those of no cached result. One thread uses it at a time.")
+      .def(nb::init<double>(), nb::arg("limit"))
+      .def_rw("limit", &Account::limit)
+      .def_rw("spent", &Account::spent)
+      .def_rw("own", &Account::own);
+  m.def("account", [] { return account; }, nb::rv_policy::reference, "The account in force.");
+  m.def("enter", [](Account* given) { return std::exchange(account, given); }, nb::arg("given").none(), nb::rv_policy::reference, "Put an account in force; return that before.");
+  m.def("spend", &spend, nb::arg("units"), "Count units of work.");
+  m.def("watch", [](nb::callable check) {
+    static std::atomic<PyObject*> watcher{nullptr};  // none is destroyed: another thread may be at it
+    watcher = check.release().ptr();
+    look = [] {
+      nb::gil_scoped_acquire hold;
+      nb::handle(watcher.load())();
+    };
+  }, nb::arg("check"), "Let a function be called now and then in long work.");
 }
 
 }  // namespace tractile

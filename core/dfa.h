@@ -213,7 +213,7 @@ inline Handle simplify(const Handle& given) {
 }
 
 // A shortest accepted word, if there is one.
-inline bool shortest(const Handle& nfa, std::string& word) {
+inline std::optional<std::string> shortest(const Handle& nfa) {
   Handle found = plain(nfa);
   const std::vector<u8> ends = marked(found->states(), found->accept);
   std::vector<std::pair<i32, int>> came(size_t(found->states()), {NONE, -1});  // the state before, −1: not reached; the byte
@@ -222,10 +222,10 @@ inline bool shortest(const Handle& nfa, std::string& word) {
   for (size_t at = 0; at < queue.size(); ++at) {
     i32 state = queue[at];
     if (ends[state]) {
-      word.clear();
+      std::string word;
       for (; came[size_t(state)].first != NONE; state = came[size_t(state)].first) word.push_back(char(came[size_t(state)].second));
       std::reverse(word.begin(), word.end());
-      return true;
+      return word;
     }
     for (const Move& move : found->row(state))
       if (!std::exchange(seen[move.to], 1)) {
@@ -233,7 +233,7 @@ inline bool shortest(const Handle& nfa, std::string& word) {
         queue.push_back(move.to);
       }
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace tractile::automata

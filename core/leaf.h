@@ -9,11 +9,8 @@
 
 namespace tractile::automata {
 
-struct Leaf {
-  struct Edge {
-    i32 source, low, high, target;
-    bool operator==(const Edge& o) const { return source == o.source && low == o.low && high == o.high && target == o.target; }
-  };
+struct Leaf : std::enable_shared_from_this<Leaf> {
+  using Edge = automata::Edge;
   std::vector<Edge> edges;  // sorted by source and lowest byte
   std::vector<i32> label;
   std::vector<u8> between;
@@ -117,9 +114,7 @@ inline LeafHandle leaf_of(const Handle& given) {
 
 // A table as an automaton, its labels forgotten.
 inline Handle to_nfa(const Leaf& leaf) {
-  std::vector<Edge> edges;
-  for (const auto& e : leaf.edges) edges.push_back({e.source, e.low, e.high, e.target});
-  Handle made = of_edges(leaf.states(), edges);
+  Handle made = of_edges(leaf.states(), leaf.edges);
   made->start = {0};
   for (i32 s = 0; s < leaf.states(); ++s)
     if (leaf.label[size_t(s)] >= 0) made->accept.push_back(s);

@@ -40,9 +40,6 @@ class Lexer {
                                      : alike(table, state, position));
   }
 
-  // Whether few tokens begin so, or the answer is there already.
-  bool is_light(i32 table, i32 state) const { return knows(table, state, Positions::ROOT) || begins(tables_[table], state) < MUCH; }
-
   // Whether the answer is there already.
   bool knows(i32 table, i32 state, i32 position) const { return index_.find({u64(u32(table)), u64(u32(state)), u64(u32(position))}) != NONE; }
 

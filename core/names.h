@@ -8,7 +8,7 @@ namespace tractile::automata {
 
 
 // Names, from the byte after the opening quote to the colon. The label of a state is that of the name that ends there.
-struct Inside {
+struct Inside : std::enable_shared_from_this<Inside> {
   using Edges = std::vector<Leaf::Edge>;
   Edges edges;  // in order, as of a Leaf
   std::vector<i32> label;

@@ -16,7 +16,7 @@ struct Move {
 using Skip = std::pair<i32, i32>;  // a source and a target, nothing read between them
 
 // An automaton; it does not change once it is made. The moves of a state are merged, and in the order of their bytes.
-struct Nfa {
+struct Nfa : std::enable_shared_from_this<Nfa> {
   struct Row {  // the moves of one state
     const Move *first, *last;
     const Move* begin() const { return first; }
@@ -233,9 +233,8 @@ inline Handle between(const Nfa& nfa, std::vector<i32> start, std::vector<i32> a
 
 // The automaton of edges in any order, their moves merged.
 struct Edge {
-  i32 source;
-  int low, high;
-  i32 target;
+  i32 source, low, high, target;
+  bool operator==(const Edge& o) const { return source == o.source && low == o.low && high == o.high && target == o.target; }
 };
 
 inline Handle of_edges(i32 states, const std::vector<Edge>& edges) {

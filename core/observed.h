@@ -8,8 +8,6 @@
 // takes long, the distance in bytes by frames tells.
 #pragma once
 
-#include <optional>
-
 #include "breaks.h"
 #include "bytes.h"
 #include "crossing.h"

@@ -32,7 +32,6 @@ inline std::vector<i32> byte_classes(const Nfa& nfa) {
   return found;
 }
 
-
 // Whether a state in the next word does no more than a state in the word before it.
 //
 // This is a greatest fixpoint. A move of p within its word is met by a move of q within its word, or, where q may end its word, by the

@@ -29,13 +29,13 @@ struct Account {
 
 inline thread_local Account* account = nullptr;  // the one in force
 inline thread_local double unlooked = 0;         // the units since `look` was called
-inline void (*look)() = nullptr;                 // throws where the limits of a request say so
+inline std::atomic<void (*)()> look{nullptr};    // throws where the limits of a request say so
 
 // Count units of work. Throws TooMuchWork beyond the limit.
 inline void spend(double units) {
   if ((unlooked += units) > OFTEN) {
     unlooked = 0;
-    if (look) look();
+    if (auto check = look.load()) check();
   }
   if (!account) return;
   account->own += units;

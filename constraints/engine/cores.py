@@ -97,8 +97,10 @@ class Shared:
 
     def __init__(self, vocab: Vocabulary) -> None:
         trie = vocab.trie
-        ints = (each.astype(np.int32) for each in (trie.first, trie.low, trie.own, trie.order))
-        self._trie = Trie(trie.byte, *ints, [word or b"" for word in vocab.token_bytes], vocab.eos_token_id)
+        arrays = trie.first, trie.low, trie.own, trie.order
+        first, low, own, order = (each.astype(np.int32) for each in arrays)
+        texts = [word or b"" for word in vocab.token_bytes]
+        self._trie = Trie(trie.byte, first, low, own, order, texts, vocab.eos_token_id)
         self.engine = Engine(self._trie)
 
     def renew(self) -> None:

@@ -19,7 +19,6 @@ from safetensors.numpy import load, save
 
 from ...circuits.narrowing import Narrowing
 from ...errors import FormatError
-from ..core import table_again
 from .node import Kind, Node
 from .nodes import define, interned, rule
 from .rewrite import parts_first
@@ -97,7 +96,7 @@ def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: by
 
     for edges, states, base, shared in read["tables"]:
         tables.append(
-            table_again(
+            Table(
                 cut("edges", EDGES * edges).reshape(-1, EDGES),
                 cut("label", states),
                 cut("between", states),

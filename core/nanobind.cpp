@@ -1,0 +1,1 @@
+#include <nb_combined.cpp>  // the part of nanobind that each extension carries
