@@ -26,6 +26,10 @@ class Lexer {
     i32 known = index_.find(key);
     if (known != NONE) return *all_[known];
     const Table& t = tables_[table];
+    if (position != Positions::ROOT && positions_.has_root(position)) {  // many positions have the root, from which most is read
+      const i32 others = positions_.without(position, Positions::ROOT);
+      return keep(key, together(of(table, state, Positions::ROOT, env), of(table, state, others, env)));
+    }
     if (env) {
       Lexed found;
       Making making(spare_);
@@ -95,6 +99,10 @@ class Lexer {
   struct At {
     i32 position, state, characters;
   };
+  struct Alike {  // what states of one form read; `others`: where bytes come that lead away, each with the state before it
+    Lexed read;
+    std::vector<At> others;
+  };
   struct Hash {
     size_t operator()(const std::vector<i32>& form) const {
       u64 found = form.size();
@@ -159,6 +167,19 @@ class Lexer {
       making.exits[i].position = positions_.of(making.ends[i]);
       found.exits.push_back(making.exits[i]);
     }
+  }
+
+  // What is read from two positions.
+  Lexed together(const Lexed& some, const Lexed& others) {
+    Lexed found = some;
+    found.groups.insert(found.groups.end(), others.groups.begin(), others.groups.end());
+    for (const Lexed::Exit& exit : others.exits) {
+      auto same = [&](const Lexed::Exit& e) { return e.state == exit.state && e.characters == exit.characters && e.env == exit.env; };
+      auto known = std::find_if(found.exits.begin(), found.exits.end(), same);
+      if (known == found.exits.end()) found.exits.push_back(exit);
+      else known->position = positions_.both(known->position, exit.position);
+    }
+    return found;
   }
 
   // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
@@ -307,53 +328,71 @@ class Lexer {
     positions_.nodes(child, [&](i32 n) { nodes.push_back(n); });
   }
 
-  // The answer of a state where much is read, from another state that reads the same for as long as a token may be, of this table or
-  // another: its states have other numbers, its tokens are the same. Far from the end of a count, all states are alike.
+  // Where a state reads much, most of it is the same in many tables: texts of a string or a comment up to the byte that may end it. That part
+  // is kept by its form, with the nodes where other bytes come; what is read from those on is the table's own.
   Lexed alike(i32 number, i32 state, i32 position) {
     const Table& table = tables_[number];
-    if (position != Positions::ROOT || begins(table, state) < much_) return walked(table, state, position);
     std::vector<i32> order, form;
-    bool small = ahead(table, state, order, form);
-    if (small)
-      if (auto known = forms_.find(form); known != forms_.end()) {
-        Lexed found = known->second;
-        for (Lexed::Group& group : found.groups) group.state = order[group.state];
-        for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
-        return found;
-      }
-    Lexed found = walked(table, state, position);
-    if (!small) return found;
-    std::unordered_map<i32, i32> place;
-    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
-    bytes_ += found.bytes() + 4 * form.size();
-    Lexed numbered = found;
-    for (Lexed::Group& group : numbered.groups) group.state = place.at(group.state);
-    for (Lexed::Exit& exit : numbered.exits) exit.state = place.at(exit.state);
-    forms_.emplace(std::move(form), std::move(numbered));
+    if (position != Positions::ROOT || begins(table, state) < much_ || !ahead(table, state, order, form)) return walked(table, state, position);
+    auto [at, is_new] = forms_.try_emplace(std::move(form));
+    Alike& shared = at->second;
+    if (is_new) {
+      std::unordered_map<i32, i32> place;
+      for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
+      Making making(spare_);
+      sweep(table, {position, state, 0}, position, making, &shared.others);
+      finish(making, shared.read);
+      for (Lexed::Group& group : shared.read.groups) group.state = place.at(group.state);
+      for (Lexed::Exit& exit : shared.read.exits) exit.state = place.at(exit.state);
+      for (At& other : shared.others) other.state = place.at(other.state);
+      bytes_ += shared.read.bytes() + sizeof(At) * shared.others.capacity() + 4 * at->first.size();
+    }
+    Lexed found = shared.read;
+    for (Lexed::Group& group : found.groups) group.state = order[group.state];
+    for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
+    Making making(spare_);
+    for (const At& other : shared.others) {
+      const i32 to = table.step(order[other.state], positions_.trie().byte[other.position]);
+      if (to == NONE) continue;
+      const At next{other.position, to, other.characters + table.between[to]};
+      come(table, next, making);
+      if (table.reads(to)) sweep(table, next, next.position, making);
+    }
+    finish(making, found);
     return found;
   }
 
-  // What a table reads from a state on, as far as a token is long, its states numbered as they are met; false if that is too much.
+  // What a table reads from a state on, as far as a token is long and no byte comes that is rare and leads away from the state; its states
+  // are numbered as they are met. False if that is too much.
   bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
     if (!table.deterministic) return false;
+    away_ = ByteSet();
+    for (int byte = 0; byte < 128; ++byte)
+      if (positions_.trie().below[byte] < much_ && table.step(state, u8(byte)) != state) away_.put(byte, byte), form.push_back(byte);
     std::vector<i32> number(table.states, NONE), depth{0};
     order.push_back(state);
     number[state] = 0;
     for (size_t at = 0; at < order.size(); ++at) {
       i32 here = order[at];
+      form.push_back(-1);
       form.push_back((table.label[here] >= 0) | table.between[here] << 1);
       if (depth[at] == positions_.trie().deepest) continue;
       for (size_t i = table.begin[here]; i < table.begin[here + 1]; ++i) {
         const Table::Move& move = table.moves[i];
-        if (number[move.to] == NONE) {
-          number[move.to] = i32(order.size());
-          order.push_back(move.to);
-          depth.push_back(depth[at] + 1);
+        for (int low = move.low; low <= move.high; ++low) {
+          if (away_.has(u8(low))) continue;
+          int high = low;
+          while (high < move.high && !away_.has(u8(high + 1))) ++high;
+          if (number[move.to] == NONE) {
+            number[move.to] = i32(order.size());
+            order.push_back(move.to);
+            depth.push_back(depth[at] + 1);
+          }
+          form.push_back(low | high << 8);
+          form.push_back(number[move.to]);
+          low = high;
         }
-        form.push_back(move.low | move.high << 8);
-        form.push_back(number[move.to]);
       }
-      form.push_back(-1);
       if (form.size() > MOST_AHEAD) return false;
     }
     return true;
@@ -373,8 +412,9 @@ class Lexer {
       while (!todo.empty()) {
         const At at = todo.back();
         todo.pop_back();
-        if (positions_.size(at.position) >= MANY_NODES && reads_few(table, at.state)) step_all(table, at, todo, making);
-        else positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+        if (positions_.size(at.position) < MANY_NODES) positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+        else if (reads_few(table, at.state)) step_all(table, at, todo, making);
+        else sweep_all(table, at, making);
       }
       return;
     }
@@ -423,8 +463,20 @@ class Lexer {
     }
   }
 
-  // All below a node of the trie, in the depth-first order.
-  void sweep(const Table& table, const At& from, i32 node, Making& making) {
+  // A place inside a token: the tokens that end there, and where the text may.
+  void come(const Table& table, const At& at, Making& making) {
+    const Trie& trie = positions_.trie();
+    const i32 place = trie.order[at.position], own = trie.places[place].own, ends = trie.places[place + 1].own;
+    if (own < ends) {
+      std::vector<i32>& group = making.group(at.state, at.characters);
+      group.insert(group.end(), trie.in_order.begin() + own, trie.in_order.begin() + ends);
+    }
+    if (table.label[at.state] >= 0 && trie.places[place].after > place + 1) making.exit(at.state, at.characters).push_back(at.position);
+  }
+
+  // All below a node of the trie, in the depth-first order. Where `others` are asked for, a byte that leads away is not read: the node to
+  // which it leads is put there, with the state before it.
+  void sweep(const Table& table, const At& from, i32 node, Making& making, std::vector<At>* others = nullptr) {
     const Trie& trie = positions_.trie();
     const Trie::Place* places = trie.places.data();
     i32 place = trie.order[node];
@@ -434,6 +486,11 @@ class Lexer {
     for (++place; place < end; ++visited) {
       const Trie::Place& at = places[place];
       auto [state, characters] = way_[at.depth - 1];
+      if (others && away_.has(at.byte)) {
+        others->push_back({at.node, state, characters});
+        place = at.after;
+        continue;
+      }
       i32 to = table.step(state, at.byte);
       if (to == NONE) {
         place = at.after;
@@ -448,6 +505,48 @@ class Lexer {
       }
       if (table.label[to] >= 0 && at.after > place + 1) making.exit(to, characters).push_back(at.node);
       place = table.reads(to) ? place + 1 : at.after;
+    }
+  }
+
+  // All below the nodes of a position, each node once: texts that began at different nodes often go on alike.
+  void sweep_all(const Table& table, const At& from, Making& making) {
+    const Trie& trie = positions_.trie();
+    const Trie::Place* places = trie.places.data();
+    const std::vector<i32> starts = positions_.places(from.position);
+    std::vector<std::vector<std::pair<i32, i32>>> way(trie.deepest + 1);  // by depth states and characters
+    i32 end = 0;  // the first place that is not below a start
+    auto start = starts.begin();
+    for (i32 place = starts[0]; place < end || start != starts.end(); ++visited) {
+      if (place >= end) {
+        place = *start;
+        end = places[place].after;
+        if (places[place].depth) way[places[place].depth - 1].clear();
+      }
+      const Trie::Place& at = places[place];
+      auto& now = way[at.depth];
+      now.clear();
+      bool reads = false;
+      auto is_new = [&](i32 state, i32 characters) {
+        const std::pair<i32, i32> here{state, characters};
+        if (std::find(now.begin(), now.end(), here) != now.end()) return false;
+        now.push_back(here);
+        reads = reads || table.reads(state);
+        return true;
+      };
+      if (at.depth)
+        for (auto [state, characters] : way[at.depth - 1]) {
+          const i32 to = table.step(state, at.byte);
+          if (to == NONE) continue;
+          characters += table.between[to];
+          if (is_new(to, characters)) come(table, {at.node, to, characters}, making);
+        }
+      if (start != starts.end() && *start == place) is_new(from.state, from.characters), ++start;
+      i32 next = reads ? place + 1 : at.after;
+      if (!reads && start != starts.end() && *start < at.after) {  // others begin below it
+        next = *start;
+        for (u32 depth = at.depth; depth < places[next].depth; ++depth) way[depth].clear();
+      }
+      place = next;
     }
   }
 
@@ -527,7 +626,8 @@ class Lexer {
   std::vector<i32> row_env_, rows_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
-  std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
+  std::unordered_map<std::vector<i32>, Alike, Hash> forms_;  // by what is read ahead, its states numbered as they are met
+  ByteSet away_;  // of the form that was made last: the rare bytes that lead away from its state
   std::vector<std::vector<i32>> spare_;
   i64 beginning_[257] = {0};  // the nodes of the trie that are reached by lesser first bytes
   std::vector<std::pair<i32, i32>> way_;  // of a sweep: by depth the state and the characters

@@ -28,6 +28,8 @@ struct Trie {
   i32 deepest = 0;  // bytes of the longest token
   std::vector<u8> anew;      // by node: the most tokens that write, from between two tokens, what a token has after the node
   u8 anew_after[256] = {0};  // the same of the nodes that a byte leads to
+  std::vector<i32> by_byte[256];  // nodes
+  i64 below[256] = {0};           // by byte the nodes to which it leads and those below them
   std::vector<i32> dear[256];  // by byte the places of nodes to which it leads, in their order, whose `anew` is above 1
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
@@ -74,7 +76,7 @@ struct Trie {
     for (const std::string& word : text) deepest = std::max(deepest, i32(word.size()));
     parent.assign(byte.size(), NONE);
     for (size_t n = 0; n < byte.size(); ++n)
-      for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n);
+      for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n), by_byte[byte[child]].push_back(child);
     order.assign(byte.size(), 0);
     std::vector<i32> todo{0};
     while (!todo.empty()) {
@@ -82,6 +84,7 @@ struct Trie {
       todo.pop_back();
       if (n < 0) {
         places[order[~n]].after = i32(places.size());
+        below[byte[~n]] += i64(places.size()) - order[~n];
         continue;
       }
       order[n] = i32(places.size());
@@ -180,12 +183,18 @@ class Positions {
     i32 found = index_.find(key);
     if (found != NONE) return found - 1;
     std::vector<i32> children;
-    nodes(position, [&](i32 n) {
+    const std::vector<i32>& all = trie_.by_byte[byte];
+    if (all.size() < size(position)) std::copy_if(all.begin(), all.end(), std::back_inserter(children), [&](i32 n) { return has(position, trie_.parent[n]); });
+    else nodes(position, [&](i32 n) {
       if (i32 to = trie_.child(n, byte); to != NONE) children.push_back(to);
     });
     found = of(children);
     index_.put(key, found + 1);
     return found;
+  }
+
+  bool has(i32 position, i32 node) const {
+    return position < singles_ ? position == node : std::binary_search(sets_.begin(position - singles_), sets_.end(position - singles_), node);
   }
 
   // f(token) for each token that ends here.
@@ -210,6 +219,16 @@ class Positions {
       const i32 *n = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
       for (; n != end; ++n) f(*n);
     }
+  }
+
+  // The places of its nodes in the depth-first order of the trie.
+  std::vector<i32> places(i32 position) {
+    std::vector<i32> found;
+    marks_.assign(singles_ / 64 + 1, 0);
+    nodes(position, [&](i32 n) { marks_[trie_.order[n] / 64] |= 1ull << trie_.order[n] % 64; });
+    for (size_t w = 0; w < marks_.size(); ++w)
+      for (u64 word = marks_[w]; word; word &= word - 1) found.push_back(i32(64 * w) + __builtin_ctzll(word));
+    return found;
   }
 
   size_t size(i32 position) const { return position < singles_ ? 1 : sets_.size(position - singles_); }
@@ -259,7 +278,7 @@ class Positions {
   bool has_all(i32 a, i32 b) {
     if (a < singles_ || a == b) return a == b;
     const i32 *begin = sets_.begin(a - singles_), *end = sets_.end(a - singles_);
-    if (b < singles_) return std::binary_search(begin, end, b);
+    if (b < singles_) return has(a, b);
     Index::Key key{u64(u32(a)), u64(u32(b)), 4};
     i32 found = index_.find(key);
     if (found == NONE) index_.put(key, found = std::includes(begin, end, sets_.begin(b - singles_), sets_.end(b - singles_)));
