@@ -143,7 +143,7 @@ class Crossing {
 
   struct Met {  // positions, together
     i32 position, root;      // the cost at which the root was met first
-    std::vector<u64> nodes;  // of many, as bits; then `position` is but some of them
+    std::vector<i32> nodes;  // of many, as bits in words; then `position` is but some of them
   };
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
@@ -353,17 +353,10 @@ class Crossing {
         met.position = positions_.both(met.position, position);
         return true;
       }
-      met.nodes.assign(positions_.singles() / 64 + 1, 0);
-      bytes_ += 8 * met.nodes.size();
-      positions_.nodes(met.position, [&](i32 n) { met.nodes[n / 64] |= 1ull << n % 64; });
+      positions_.mark(met.nodes, met.position);
+      bytes_ += 4 * met.nodes.size();
     }
-    bool grown = false;
-    positions_.nodes(position, [&](i32 n) {
-      u64 &word = met.nodes[n / 64], bit = 1ull << n % 64;
-      grown = grown || !(word & bit);
-      word |= bit;
-    });
-    return grown;
+    return positions_.mark(met.nodes, position);
   }
 
   void work(i32 number, i32 cost) {
