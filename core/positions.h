@@ -155,21 +155,6 @@ class Positions {
     return of(found);
   }
 
-  // f(byte, position) for each byte that may come next, in the order of the bytes.
-  template <class F>
-  void children(i32 position, F&& f) {
-    if (position < singles_) {
-      for (i32 n = trie_.first[position]; n < trie_.first[position + 1]; ++n) f(trie_.byte[n], n);
-      return;
-    }
-    expand(position);
-    size_t count = made_[position - singles_].children.size();
-    for (size_t i = 0; i < count; ++i) {  // f may make positions, so nothing is held across it
-      auto child = made_[position - singles_].children[i];
-      f(child.first, child.second);
-    }
-  }
-
   // The nodes to which a byte leads; NONE if there are none.
   i32 child(i32 position, u8 byte) {
     if (position < singles_) return trie_.child(position, byte);
@@ -253,13 +238,6 @@ class Positions {
     return known(std::min(a, b), std::max(a, b), 0, [](i32 x, i32 y) { return x | y; });
   }
 
-  // Whether `a`, which may be NONE, has all nodes of `b`.
-  bool has_all(i32 a, i32 b) {
-    if (a == NONE || a == b || size(a) < size(b)) return a == b;
-    if (b < singles_) return has(a, b);
-    return shared(a, b) == b;
-  }
-
   // The nodes of `a` that `b` has not; NONE if there are none.
   i32 without(i32 a, i32 b) {
     if (a == NONE || b == NONE) return a;
@@ -272,20 +250,6 @@ class Positions {
     if (a == NONE || b == NONE) return NONE;
     if (a == b) return a;
     return known(std::min(a, b), std::max(a, b), 2, [](i32 x, i32 y) { return x & y; });
-  }
-
-  // Mark the nodes of a position in words, which may be none yet; whether that is more than was marked.
-  bool mark(std::vector<i32>& words, i32 position) const {
-    words.resize(width_, 0);
-    i32 more = 0;
-    auto put = [&](i32 at, i32 word) {
-      more |= word & ~words[at];
-      words[at] |= word;
-    };
-    if (position >= singles_ && *sets_.begin(position - singles_) == BITS)
-      for (i32 w = 0; w < width_; ++w) put(w, sets_.begin(position - singles_)[1 + w]);
-    else nodes(position, [&](i32 n) { put(n / 32, i32(1u << n % 32)); });
-    return more;
   }
 
   // The layers of a position: its nodes by the number of others of them that they are below.
@@ -310,18 +274,23 @@ class Positions {
 
   const Trie& trie() const { return trie_; }
   i32 singles() const { return singles_; }
-  size_t bytes() const { return sets_.bytes() + index_.bytes() + made_.size() * sizeof(Made) + child_bytes_; }
+  size_t bytes() const { return sets_.bytes() + index_.bytes() + made_.size() * sizeof(Made); }
 
  private:
   struct Made {
-    bool expanded = false;
     size_t size = 0;  // nodes
-    std::vector<std::pair<u8, i32>> children;
     std::vector<i32> layers;  // positions; empty: not yet
   };
 
   // Of a few nodes their list in order, of many a bit for each node of the trie, in words.
   static constexpr i32 BITS = NONE;
+
+  std::vector<i32> words_of(i32 position) const {
+    if (position >= singles_ && *sets_.begin(position - singles_) == BITS) return {sets_.begin(position - singles_) + 1, sets_.end(position - singles_)};
+    std::vector<i32> words(width_, 0);
+    nodes(position, [&](i32 n) { words[n / 32] |= i32(1u << n % 32); });
+    return words;
+  }
 
   i32 of_words(const std::vector<i32>& words) {
     size_t size = 0;
@@ -351,16 +320,20 @@ class Positions {
     Index::Key key{u64(u32(a)), u64(u32(b)), what};
     i32 found = index_.find(key);
     if (found != NONE) return found - 1;
-    std::vector<i32> of_a, of_b;
     if (size(a) + size(b) <= size_t(width_) / 4) {
-      nodes(a, [&](i32 n) { if (operation(1, has(b, n))) of_a.push_back(n); });
-      nodes(b, [&](i32 n) { if (operation(0, 1) && !has(a, n)) of_a.push_back(n); });
-      found = of(of_a);
+      std::vector<i32> nodes;
+      this->nodes(a, [&](i32 n) {
+        if (operation(1, has(b, n))) nodes.push_back(n);
+      });
+      this->nodes(b, [&](i32 n) {
+        if (operation(0, 1) && !has(a, n)) nodes.push_back(n);
+      });
+      found = of(nodes);
     } else {
-      mark(of_a, a);
-      mark(of_b, b);
-      for (i32 w = 0; w < width_; ++w) of_a[w] = operation(of_a[w], of_b[w]);
-      found = of_words(of_a);
+      std::vector<i32> words = words_of(a);
+      const std::vector<i32> others = words_of(b);
+      for (i32 w = 0; w < width_; ++w) words[w] = operation(words[w], others[w]);
+      found = of_words(words);
     }
     index_.put(key, found + 1);
     return found;
@@ -382,27 +355,11 @@ class Positions {
     return found;
   }
 
-  void expand(i32 position) {
-    i32 number = position - singles_;
-    if (made_[number].expanded) return;
-    std::vector<std::vector<i32>> after(256);
-    nodes(position, [&](i32 n) {
-      for (i32 child = trie_.first[n]; child < trie_.first[n + 1]; ++child) after[trie_.byte[child]].push_back(child);
-    });
-    std::vector<std::pair<u8, i32>> children;
-    for (int b = 0; b < 256; ++b)
-      if (!after[b].empty()) children.push_back({u8(b), of(after[b])});
-    child_bytes_ += children.capacity() * sizeof(children[0]);
-    made_[number].children = std::move(children);
-    made_[number].expanded = true;
-  }
-
   const Trie& trie_;
   const i32 singles_, width_;  // single nodes; words of a bit for each of them
   Lists sets_;
   std::vector<Made> made_;
   Index index_;  // of operations
-  size_t child_bytes_ = 0;
 };
 
 }  // namespace tractile
