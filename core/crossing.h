@@ -142,8 +142,7 @@ class Crossing {
   };
 
   struct Met {  // positions, together
-    i32 position, root;      // the cost at which the root was met first
-    std::vector<u64> nodes;  // of many, as bits; then `position` is but some of them
+    i32 position, root;  // the cost at which the root was met first
   };
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
@@ -328,42 +327,23 @@ class Crossing {
   // The costs of an activation that are not told apart have one level, which is above 32 bits.
   u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
 
-  // A position that was not met before under a key of an activation, which is met from now on, without the nodes after which the root,
-  // which was met there, serves as well: a token in progress costs one more, and what is left of it may be written by other tokens.
+  // The nodes of a position that were not met before under a key of an activation, which are met from now on, without those after which the
+  // root, which was met there, serves as well: a token in progress costs one more, and what is left of it may be written by other tokens.
   i32 fresh(i32 number, i32 cost, u64 key, At entry) {
     i32 position = entry.position;
     Index::Key at{u64(u32(number)) | level(number, cost), key, u64(u32(entry.tables)) << 32 | 9};
     i32 known = met_index_.find(at);
     if (known == NONE) {
       met_index_.put(at, known = i32(met_.size()));
-      met_.push_back({NONE, FAR, {}});
+      met_.push_back({NONE, FAR});
     }
     Met& met = met_[known];
     if (met.root <= cost && acts_[number].need == NONE) position = positions_.dear(position, cost + 2 - met.root);
-    if (position == NONE || !add(met, position)) return NONE;
+    position = positions_.without(position, met.position);
+    if (position == NONE) return NONE;
+    met.position = positions_.both(met.position, position);
     if (met.root == FAR && positions_.has_root(position)) met.root = cost;
     return position;
-  }
-
-  // Add a position to those met; false if all of its nodes were. Large sets that grow are no positions: each would be kept.
-  bool add(Met& met, i32 position) {
-    if (met.nodes.empty()) {
-      if (positions_.has_all(met.position, position)) return false;
-      if (met.position == NONE || positions_.size(met.position) + positions_.size(position) <= MOST_JOINED) {
-        met.position = positions_.both(met.position, position);
-        return true;
-      }
-      met.nodes.assign(positions_.singles() / 64 + 1, 0);
-      bytes_ += 8 * met.nodes.size();
-      positions_.nodes(met.position, [&](i32 n) { met.nodes[n / 64] |= 1ull << n % 64; });
-    }
-    bool grown = false;
-    positions_.nodes(position, [&](i32 n) {
-      u64 &word = met.nodes[n / 64], bit = 1ull << n % 64;
-      grown = grown || !(word & bit);
-      word |= bit;
-    });
-    return grown;
   }
 
   void work(i32 number, i32 cost) {

@@ -26,10 +26,14 @@ class Lexer {
     i32 known = index_.find(key);
     if (known != NONE) return *all_[known];
     const Table& t = tables_[table];
+    if (position != Positions::ROOT && positions_.has_root(position)) {  // many positions have the root, from which most is read
+      const i32 others = positions_.without(position, Positions::ROOT);
+      return keep(key, together(of(table, state, Positions::ROOT, env), of(table, state, others, env)));
+    }
     if (env) {
       Lexed found;
-      Making making(spare_);
-      walk_all(t, {position, state, 0}, env, making);
+      Making making;
+      sweep_all(t, {position, state, 0}, env, making);
       finish(making, found);
       return keep(key, std::move(found));
     }
@@ -92,6 +96,10 @@ class Lexer {
   struct At {
     i32 position, state, characters;
   };
+  struct Alike {  // what states of one form read; `others`: where bytes come that lead away, each with the state before it
+    Lexed read;
+    std::vector<At> others;
+  };
   struct Hash {
     size_t operator()(const std::vector<i32>& form) const {
       u64 found = form.size();
@@ -102,8 +110,6 @@ class Lexer {
 
   // Groups and exits in the making.
   struct Making {
-    explicit Making(std::vector<std::vector<i32>>& s) : spare(s) {}
-    std::vector<std::vector<i32>>& spare;  // lists that have room
     Index group_of, exit_of;
     std::vector<Lexed::Group> groups;
     std::vector<std::vector<i32>> tokens;  // by group
@@ -119,10 +125,6 @@ class Lexer {
         group_of.put(key, at = i32(groups.size()));
         groups.push_back({state, characters, nullptr, nullptr, env});
         tokens.emplace_back();
-        if (!spare.empty()) {
-          tokens.back() = std::move(spare.back());
-          spare.pop_back();
-        }
       }
       near = {state, characters, env, at};
       return tokens[at];
@@ -148,8 +150,6 @@ class Lexer {
   void finish(Making& making, Lexed& found) {
     for (size_t i = 0; i < making.groups.size(); ++i) {
       making.groups[i].tokens = std::make_shared<const TokenSet>(making.tokens[i], positions_.trie().words);
-      making.tokens[i].clear();
-      if (spare_.size() < MOST_SPARE) spare_.push_back(std::move(making.tokens[i]));
       found.groups.push_back(making.groups[i]);
     }
     for (size_t i = 0; i < making.exits.size(); ++i) {
@@ -158,16 +158,19 @@ class Lexer {
     }
   }
 
+  // What is read from two positions.
+  static Lexed together(Lexed found, const Lexed& others) {
+    found.groups.insert(found.groups.end(), others.groups.begin(), others.groups.end());
+    found.exits.insert(found.exits.end(), others.exits.begin(), others.exits.end());
+    return found;
+  }
+
   // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
   Lexed by_layers(i32 table, i32 state, i32 position) {
     std::vector<i32> layers = positions_.layered(position);
     if (layers.size() == 1) return corrected(table, state, position, tables_[table].base, tables_[table].in_base[state]);
     Lexed found;
-    for (i32 layer : layers) {
-      const Lexed& part = of(table, state, layer);
-      found.groups.insert(found.groups.end(), part.groups.begin(), part.groups.end());
-      found.exits.insert(found.exits.end(), part.exits.begin(), part.exits.end());
-    }
+    for (i32 layer : layers) found = together(std::move(found), of(table, state, layer));
     return found;
   }
 
@@ -177,7 +180,7 @@ class Lexer {
     const Table &table = tables_[number], &other = tables_[other_number];
     const Lexed& base = of(other_number, other_state, position);
     const bool own = number == other_number;
-    Making making(spare_);
+    Making making;
     Lost lost;
     At here{NONE, state, 0}, there{NONE, other_state, 0};
     if (own || table.apart[state]) positions_.nodes(position, [&](i32 node) { compare(table, here, other, there, node, making, lost); });
@@ -298,59 +301,71 @@ class Lexer {
     return found;
   }
 
-  void leave(const Table& table, i32 state, i32 characters, i32 child, Making& making) {
-    if (table.label[state] < 0 || !has_children(child)) return;
-    auto& nodes = making.exit(state, characters);
-    positions_.nodes(child, [&](i32 n) { nodes.push_back(n); });
-  }
-
-  // The answer of a state where much is read, from another state that reads the same for as long as a token may be, of this table or
-  // another: its states have other numbers, its tokens are the same. Far from the end of a count, all states are alike.
+  // Where a state reads much, most of it is the same in many tables: texts of a string or a comment up to the byte that may end it. That part
+  // is kept by its form, with the nodes where other bytes come; what is read from those on is the table's own.
   Lexed alike(i32 number, i32 state, i32 position) {
     const Table& table = tables_[number];
-    if (position != Positions::ROOT || begins(table, state) < much_) return walked(table, state, position);
     std::vector<i32> order, form;
-    bool small = ahead(table, state, order, form);
-    if (small)
-      if (auto known = forms_.find(form); known != forms_.end()) {
-        Lexed found = known->second;
-        for (Lexed::Group& group : found.groups) group.state = order[group.state];
-        for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
-        return found;
-      }
-    Lexed found = walked(table, state, position);
-    if (!small) return found;
-    std::unordered_map<i32, i32> place;
-    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
-    bytes_ += found.bytes() + 4 * form.size();
-    Lexed numbered = found;
-    for (Lexed::Group& group : numbered.groups) group.state = place.at(group.state);
-    for (Lexed::Exit& exit : numbered.exits) exit.state = place.at(exit.state);
-    forms_.emplace(std::move(form), std::move(numbered));
+    if (position != Positions::ROOT || begins(table, state) < much_ || !ahead(table, state, order, form)) return walked(table, state, position);
+    auto [at, is_new] = forms_.try_emplace(std::move(form));
+    Alike& shared = at->second;
+    if (is_new) {
+      std::unordered_map<i32, i32> place;
+      for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
+      Making making;
+      sweep(table, {position, state, 0}, position, making, &shared.others);
+      finish(making, shared.read);
+      for (Lexed::Group& group : shared.read.groups) group.state = place.at(group.state);
+      for (Lexed::Exit& exit : shared.read.exits) exit.state = place.at(exit.state);
+      for (At& other : shared.others) other.state = place.at(other.state);
+      bytes_ += shared.read.bytes() + sizeof(At) * shared.others.capacity() + 4 * at->first.size();
+    }
+    Lexed found = shared.read;
+    for (Lexed::Group& group : found.groups) group.state = order[group.state];
+    for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
+    Making making;
+    for (const At& other : shared.others) {
+      const i32 to = table.step(order[other.state], positions_.trie().byte[other.position]);
+      if (to == NONE) continue;
+      const At next{other.position, to, other.characters + table.between[to]};
+      come(table, next, 0, making);
+      if (table.reads(to)) sweep(table, next, next.position, making);
+    }
+    finish(making, found);
     return found;
   }
 
-  // What a table reads from a state on, as far as a token is long, its states numbered as they are met; false if that is too much.
+  // What a table reads from a state on, as far as a token is long and no byte comes that is rare and leads away from the state; its states
+  // are numbered as they are met. False if that is too much.
   bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
     if (!table.deterministic) return false;
+    away_ = ByteSet();
+    for (int byte = 0; byte < 128; ++byte)
+      if (positions_.trie().below[byte] < much_ && table.step(state, u8(byte)) != state) away_.put(byte, byte), form.push_back(byte);
     std::vector<i32> number(table.states, NONE), depth{0};
     order.push_back(state);
     number[state] = 0;
     for (size_t at = 0; at < order.size(); ++at) {
       i32 here = order[at];
+      form.push_back(-1);
       form.push_back((table.label[here] >= 0) | table.between[here] << 1);
       if (depth[at] == positions_.trie().deepest) continue;
       for (size_t i = table.begin[here]; i < table.begin[here + 1]; ++i) {
         const Table::Move& move = table.moves[i];
-        if (number[move.to] == NONE) {
-          number[move.to] = i32(order.size());
-          order.push_back(move.to);
-          depth.push_back(depth[at] + 1);
+        for (int low = move.low; low <= move.high; ++low) {
+          if (away_.has(u8(low))) continue;
+          int high = low;
+          while (high < move.high && !away_.has(u8(high + 1))) ++high;
+          if (number[move.to] == NONE) {
+            number[move.to] = i32(order.size());
+            order.push_back(move.to);
+            depth.push_back(depth[at] + 1);
+          }
+          form.push_back(low | high << 8);
+          form.push_back(number[move.to]);
+          low = high;
         }
-        form.push_back(move.low | move.high << 8);
-        form.push_back(number[move.to]);
       }
-      form.push_back(-1);
       if (form.size() > MOST_AHEAD) return false;
     }
     return true;
@@ -358,7 +373,7 @@ class Lexer {
 
   Lexed walked(const Table& table, i32 state, i32 position) {
     Lexed found;
-    Making making(spare_);
+    Making making;
     std::vector<At> todo{{position, state, 0}};
     walk(table, todo, making);
     finish(making, found);
@@ -366,31 +381,12 @@ class Lexer {
   }
 
   void walk(const Table& table, std::vector<At>& todo, Making& making) {
-    if (table.deterministic) {
-      while (!todo.empty()) {
-        const At at = todo.back();
-        todo.pop_back();
-        if (positions_.size(at.position) >= MANY_NODES && reads_few(table, at.state)) step_all(table, at, todo, making);
-        else positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
-      }
-      return;
-    }
-    Index seen;  // the places met
     while (!todo.empty()) {
-      At at = todo.back();
+      const At at = todo.back();
       todo.pop_back();
-      positions_.children(at.position, [&](u8 byte, i32 child) {
-        ++visited;
-        table.each(at.state, byte, [&](i32 to) {
-          i32 characters = at.characters + table.between[to];
-          Index::Key place{u64(u32(to)), u64(u32(characters)), u64(u32(child))};
-          if (seen.find(place) != NONE) return;
-          seen.put(place, 0);
-          positions_.tokens(child, [&](i32 token) { making.group(to, characters).push_back(token); });
-          leave(table, to, characters, child, making);
-          if (table.reads(to)) todo.push_back({child, to, characters});
-        });
-      });
+      if (table.deterministic && positions_.size(at.position) < MANY_NODES) positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+      else if (table.deterministic && reads_few(table, at.state)) step_all(table, at, todo, making);
+      else sweep_all(table, at, 0, making);
     }
   }
 
@@ -420,8 +416,20 @@ class Lexer {
     }
   }
 
-  // All below a node of the trie, in the depth-first order.
-  void sweep(const Table& table, const At& from, i32 node, Making& making) {
+  // A place inside a token: the tokens that end there, and where the text may.
+  void come(const Table& table, const At& at, i32 env, Making& making) {
+    const Trie& trie = positions_.trie();
+    const i32 place = trie.order[at.position], own = trie.places[place].own, ends = trie.places[place + 1].own;
+    if (own < ends) {
+      std::vector<i32>& group = making.group(at.state, at.characters, env);
+      group.insert(group.end(), trie.in_order.begin() + own, trie.in_order.begin() + ends);
+    }
+    if (table.label[at.state] >= 0 && trie.places[place].after > place + 1) making.exit(at.state, at.characters, env).push_back(at.position);
+  }
+
+  // All below a node of the trie, in the depth-first order. Where `others` are asked for, a byte that leads away is not read: the node to
+  // which it leads is put there, with the state before it.
+  void sweep(const Table& table, const At& from, i32 node, Making& making, std::vector<At>* others = nullptr) {
     const Trie& trie = positions_.trie();
     const Trie::Place* places = trie.places.data();
     i32 place = trie.order[node];
@@ -431,6 +439,11 @@ class Lexer {
     for (++place; place < end; ++visited) {
       const Trie::Place& at = places[place];
       auto [state, characters] = way_[at.depth - 1];
+      if (others && away_.has(at.byte)) {
+        others->push_back({at.node, state, characters});
+        place = at.after;
+        continue;
+      }
       i32 to = table.step(state, at.byte);
       if (to == NONE) {
         place = at.after;
@@ -448,46 +461,50 @@ class Lexer {
     }
   }
 
-  // What a table and those of an environment read together, from the nodes of a position on: all below each, in the depth-first order.
-  void walk_all(const Table& table, const At& from, i32 env, Making& making) {
+  // What a table and those of an environment read together, from the nodes of a position on: all below them, each node once, as texts that
+  // began at different nodes often go on alike.
+  void sweep_all(const Table& table, const At& from, i32 env, Making& making) {
     struct Here {
       i32 state, characters, row;
+      bool operator==(const Here& o) const { return state == o.state && characters == o.characters && row == o.row; }
     };
     const Trie& trie = positions_.trie();
     const Trie::Place* places = trie.places.data();
-    std::vector<std::vector<Here>> way(trie.deepest + 1);  // by depth; one of a deterministic table
-    const Here start{from.state, 0, row_of(env)};
-    positions_.nodes(from.position, [&](i32 node) {
-      i32 place = trie.order[node];
-      const i32 end = places[place].after;
-      way[places[place].depth].assign(1, start);
-      for (++place; place < end; ++visited) {
-        const Trie::Place& at = places[place];
-        std::vector<Here>& now = way[at.depth];
-        now.clear();
-        for (size_t i = 0; i < way[at.depth - 1].size(); ++i) {
-          const Here before = way[at.depth - 1][i];
-          const i32 row = moved(before.row, at.byte);
-          if (row == NONE) continue;
-          table.each(before.state, at.byte, [&](i32 to) {
-            Here here{to, before.characters + table.between[to], row};
-            auto is = [&](const Here& each) { return each.state == to && each.characters == here.characters && each.row == row; };
-            if (table.deterministic || std::none_of(now.begin(), now.end(), is)) now.push_back(here);
-          });
-        }
-        bool more = false;
-        for (const Here& here : now) {
-          const i32 after = row_env_[here.row];
-          if (i32 own = at.own, ends = places[place + 1].own; own < ends) {
-            std::vector<i32>& group = making.group(here.state, here.characters, after);
-            group.insert(group.end(), trie.in_order.begin() + own, trie.in_order.begin() + ends);
-          }
-          if (table.label[here.state] >= 0 && at.after > place + 1) making.exit(here.state, here.characters, after).push_back(at.node);
-          more = more || table.reads(here.state);
-        }
-        place = more ? place + 1 : at.after;
+    const std::vector<i32> starts = positions_.places(from.position);
+    std::vector<std::vector<Here>> way(trie.deepest + 1);  // by depth
+    i32 end = 0;  // the first place that is not below a start
+    auto start = starts.begin();
+    for (i32 place = 0; place < end || start != starts.end(); ++visited) {
+      if (place >= end) {
+        place = *start;
+        end = places[place].after;
+        if (places[place].depth) way[places[place].depth - 1].clear();
       }
-    });
+      const Trie::Place& at = places[place];
+      auto& now = way[at.depth];
+      now.clear();
+      bool reads = false;
+      auto is_new = [&](const Here& here) {
+        if (std::find(now.begin(), now.end(), here) != now.end()) return false;
+        now.push_back(here);
+        reads = reads || table.reads(here.state);
+        return true;
+      };
+      for (size_t i = 0; at.depth && i < way[at.depth - 1].size(); ++i) {
+        const Here before = way[at.depth - 1][i];
+        const i32 row = env ? moved(before.row, at.byte) : NONE;
+        if (env && row == NONE) continue;
+        table.each(before.state, at.byte, [&](i32 to) {
+          const Here here{to, before.characters + table.between[to], row};
+          if (is_new(here)) come(table, {at.node, to, here.characters}, env ? row_env_[row] : 0, making);
+        });
+      }
+      if (start != starts.end() && *start == place) is_new({from.state, from.characters, env ? row_of(env) : NONE}), ++start;
+      place = reads ? place + 1 : at.after;
+      if (reads || start == starts.end() || *start >= at.after) continue;
+      place = *start;  // others begin below it
+      for (u32 depth = at.depth; depth < places[place].depth; ++depth) way[depth].clear();
+    }
   }
 
   // The moves of an environment by byte, as a row of a matrix.
@@ -508,13 +525,6 @@ class Lexer {
     return rows_[size_t(row) * 256 + byte] = found;
   }
 
-  bool has_children(i32 position) {
-    if (position < positions_.singles()) return positions_.trie().first[position] < positions_.trie().first[position + 1];
-    bool found = false;
-    positions_.children(position, [&](u8, i32) { found = true; });
-    return found;
-  }
-
   static constexpr i32 UNKNOWN = -2;
   const Stable<Table>& tables_;
   Observers& observers_;
@@ -524,8 +534,8 @@ class Lexer {
   std::vector<i32> row_env_, rows_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
-  std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
-  std::vector<std::vector<i32>> spare_;
+  std::unordered_map<std::vector<i32>, Alike, Hash> forms_;  // by what is read ahead, its states numbered as they are met
+  ByteSet away_;  // of the form that was made last: the rare bytes that lead away from its state
   i64 beginning_[257] = {0};  // the nodes of the trie that are reached by lesser first bytes
   std::vector<std::pair<i32, i32>> way_;  // of a sweep: by depth the state and the characters
   size_t bytes_ = 0;

@@ -56,7 +56,7 @@ class Observed {
     i32 found = FAR;
     if (looks(item)) return found;
     first = std::max(first, crossing_.least(item.stack));
-    const i32 last = std::min(most, crossing_.least(item.stack) + MOST_ABOVE);
+    const i32 last = std::min(most, std::max(first, crossing_.least(item.stack) + MOST_ABOVE));
     for (i32 more = 0; found > first && more <= MOST_MORE; ++more)
       for (i32 wanted = first; found > wanted && wanted <= last; ++wanted) found = std::min(found, short_.tokens(item.stack, more, wanted));
     return found;

@@ -28,6 +28,8 @@ struct Trie {
   i32 deepest = 0;  // bytes of the longest token
   std::vector<u8> anew;      // by node: the most tokens that write, from between two tokens, what a token has after the node
   u8 anew_after[256] = {0};  // the same of the nodes that a byte leads to
+  std::vector<i32> by_byte[256];  // nodes
+  i64 below[256] = {0};           // by byte the nodes to which it leads and those below them
   std::vector<i32> dear[256];  // by byte the places of nodes to which it leads, in their order, whose `anew` is above 1
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
@@ -74,7 +76,7 @@ struct Trie {
     for (const std::string& word : text) deepest = std::max(deepest, i32(word.size()));
     parent.assign(byte.size(), NONE);
     for (size_t n = 0; n < byte.size(); ++n)
-      for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n);
+      for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n), by_byte[byte[child]].push_back(child);
     order.assign(byte.size(), 0);
     std::vector<i32> todo{0};
     while (!todo.empty()) {
@@ -82,6 +84,7 @@ struct Trie {
       todo.pop_back();
       if (n < 0) {
         places[order[~n]].after = i32(places.size());
+        below[byte[~n]] += i64(places.size()) - order[~n];
         continue;
       }
       order[n] = i32(places.size());
@@ -127,27 +130,21 @@ struct Trie {
 
 class Positions {
  public:
-  explicit Positions(const Trie& trie) : trie_(trie) { singles_ = i32(trie.byte.size()); }
+  explicit Positions(const Trie& trie) : trie_(trie), singles_(i32(trie.byte.size())), width_(singles_ / 32 + 1) {}
 
   static constexpr i32 ROOT = 0;
 
   // The position of these nodes, which are sorted here; NONE for no node. A single node is its own position.
   i32 of(std::vector<i32>& nodes) {
     if (nodes.empty()) return NONE;
-    if (nodes.size() > size_t(singles_) / 64) {
-      marks_.assign(singles_ / 64 + 1, 0);
-      for (i32 n : nodes) marks_[n / 64] |= 1ull << n % 64;
-      nodes.clear();
-      for (size_t w = 0; w < marks_.size(); ++w)
-        for (u64 word = marks_[w]; word; word &= word - 1) nodes.push_back(i32(64 * w) + __builtin_ctzll(word));
-    } else {
-      std::sort(nodes.begin(), nodes.end());
-      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    if (nodes.size() > size_t(width_) / 2) {
+      std::vector<i32> words(width_, 0);
+      for (i32 n : nodes) words[n / 32] |= i32(1u << n % 32);
+      return of_words(words);
     }
-    if (nodes.size() == 1) return nodes[0];
-    i32 number = sets_.number(nodes);
-    if (size_t(number) >= made_.size()) made_.resize(number + 1);
-    return singles_ + number;
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return numbered(nodes, nodes.size());
   }
 
   // The nodes of some positions together.
@@ -158,21 +155,6 @@ class Positions {
     return of(found);
   }
 
-  // f(byte, position) for each byte that may come next, in the order of the bytes.
-  template <class F>
-  void children(i32 position, F&& f) {
-    if (position < singles_) {
-      for (i32 n = trie_.first[position]; n < trie_.first[position + 1]; ++n) f(trie_.byte[n], n);
-      return;
-    }
-    expand(position);
-    size_t count = made_[position - singles_].children.size();
-    for (size_t i = 0; i < count; ++i) {  // f may make positions, so nothing is held across it
-      auto child = made_[position - singles_].children[i];
-      f(child.first, child.second);
-    }
-  }
-
   // The nodes to which a byte leads; NONE if there are none.
   i32 child(i32 position, u8 byte) {
     if (position < singles_) return trie_.child(position, byte);
@@ -180,12 +162,20 @@ class Positions {
     i32 found = index_.find(key);
     if (found != NONE) return found - 1;
     std::vector<i32> children;
-    nodes(position, [&](i32 n) {
+    const std::vector<i32>& all = trie_.by_byte[byte];
+    if (all.size() < size(position)) std::copy_if(all.begin(), all.end(), std::back_inserter(children), [&](i32 n) { return has(position, trie_.parent[n]); });
+    else nodes(position, [&](i32 n) {
       if (i32 to = trie_.child(n, byte); to != NONE) children.push_back(to);
     });
     found = of(children);
     index_.put(key, found + 1);
     return found;
+  }
+
+  bool has(i32 position, i32 node) const {
+    if (position < singles_) return position == node;
+    const i32 *begin = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
+    return *begin == BITS ? u32(begin[1 + node / 32]) >> node % 32 & 1 : std::binary_search(begin, end, node);
   }
 
   // f(token) for each token that ends here.
@@ -204,80 +194,62 @@ class Positions {
 
   template <class F>
   void nodes(i32 position, F&& f) const {
-    if (position < singles_) {
-      f(position);
-    } else {
-      const i32 *n = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
+    if (position < singles_) return f(position);
+    const i32 *n = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
+    if (*n != BITS) {
       for (; n != end; ++n) f(*n);
+      return;
     }
+    const i32* begin = ++n;
+    for (; n != end; ++n)
+      for (u32 word = u32(*n); word; word &= word - 1) f(i32(32 * (n - begin)) + __builtin_ctz(word));
   }
 
-  size_t size(i32 position) const { return position < singles_ ? 1 : sets_.size(position - singles_); }
-
-  bool has_root(i32 position) const {  // the root is the least node
-    return position < singles_ ? position == ROOT : *sets_.begin(position - singles_) == ROOT;
+  // The places of its nodes in the depth-first order of the trie.
+  std::vector<i32> places(i32 position) {
+    std::vector<i32> found;
+    std::vector<u32> marks(width_, 0);
+    nodes(position, [&](i32 n) { marks[trie_.order[n] / 32] |= 1u << trie_.order[n] % 32; });
+    for (i32 w = 0; w < width_; ++w)
+      for (u32 word = marks[w]; word; word &= word - 1) found.push_back(32 * w + __builtin_ctz(word));
+    return found;
   }
+
+  size_t size(i32 position) const { return position < singles_ ? 1 : made_[position - singles_].size; }
+
+  bool has_root(i32 position) const { return has(position, ROOT); }
 
   // The nodes after which a token may take so many tokens if written anew, and the root; NONE if there are none.
   i32 dear(i32 position, i32 tokens) {
-    auto is_cheap = [&](i32 n) { return n != ROOT && trie_.anew[n] < tokens; };
-    if (position < singles_) return is_cheap(position) ? NONE : position;
-    Index::Key key{u64(u32(position)), u64(tokens), 3};
-    i32 found = index_.find(key);
-    if (found != NONE) return found - 1;
-    std::vector<i32> nodes(sets_.begin(position - singles_), sets_.end(position - singles_));
-    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), is_cheap), nodes.end());
-    found = of(nodes);
-    index_.put(key, found + 1);
-    return found;
+    return filtered(position, tokens, 3, [&](i32 n) { return trie_.anew[n] >= tokens; });
   }
 
   // The root, and the nodes that one of these bytes leads on from; NONE if there are none. `number`: that of the set.
   i32 before(i32 position, const ByteSet& bytes, i32 number) {
-    auto leads_nowhere = [&](i32 n) {
-      return n != ROOT && std::none_of(trie_.byte.begin() + trie_.first[n], trie_.byte.begin() + trie_.first[n + 1], [&](u8 byte) { return bytes.has(byte); });
-    };
-    if (position < singles_) return position == NONE || leads_nowhere(position) ? NONE : position;
-    Index::Key key{u64(u32(position)), u64(number), 5};
-    i32 found = index_.find(key);
-    if (found != NONE) return found - 1;
-    std::vector<i32> nodes(sets_.begin(position - singles_), sets_.end(position - singles_));
-    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), leads_nowhere), nodes.end());
-    found = of(nodes);
-    index_.put(key, found + 1);
-    return found;
+    return filtered(position, number, 5, [&](i32 n) {
+      return std::any_of(trie_.byte.begin() + trie_.first[n], trie_.byte.begin() + trie_.first[n + 1], [&](u8 byte) { return bytes.has(byte); });
+    });
   }
 
   // The nodes of two positions together; either may be NONE.
   i32 both(i32 a, i32 b) {
     if (a == NONE || a == b) return b;
     if (b == NONE) return a;
-    return known(std::min(a, b), std::max(a, b), 0, [](auto... given) { std::set_union(given...); });
-  }
-
-  // Whether `a`, which may be NONE, has all nodes of `b`.
-  bool has_all(i32 a, i32 b) {
-    if (a < singles_ || a == b) return a == b;
-    const i32 *begin = sets_.begin(a - singles_), *end = sets_.end(a - singles_);
-    if (b < singles_) return std::binary_search(begin, end, b);
-    Index::Key key{u64(u32(a)), u64(u32(b)), 4};
-    i32 found = index_.find(key);
-    if (found == NONE) index_.put(key, found = std::includes(begin, end, sets_.begin(b - singles_), sets_.end(b - singles_)));
-    return found;
+    return known(std::min(a, b), std::max(a, b), 0, [](i32 x, i32 y) { return x | y; });
   }
 
   // The nodes of `a` that `b` has not; NONE if there are none.
   i32 without(i32 a, i32 b) {
     if (a == NONE || b == NONE) return a;
     if (a == b) return NONE;
-    return known(a, b, 1, [](auto... given) { std::set_difference(given...); });
+    return known(a, b, 1, [](i32 x, i32 y) { return x & ~y; });
   }
 
   // The nodes that two positions have; NONE if there are none.
   i32 shared(i32 a, i32 b) {
     if (a == NONE || b == NONE) return NONE;
     if (a == b) return a;
-    return known(std::min(a, b), std::max(a, b), 2, [](auto... given) { std::set_intersection(given...); });
+    return known(std::min(a, b), std::max(a, b), 2, [](i32 x, i32 y) { return x & y; });
   }
 
   // The layers of a position: its nodes by the number of others of them that they are below.
@@ -302,51 +274,92 @@ class Positions {
 
   const Trie& trie() const { return trie_; }
   i32 singles() const { return singles_; }
-  size_t bytes() const { return sets_.bytes() + index_.bytes() + made_.size() * sizeof(Made) + child_bytes_; }
+  size_t bytes() const { return sets_.bytes() + index_.bytes() + made_.size() * sizeof(Made); }
 
  private:
   struct Made {
-    bool expanded = false;
-    std::vector<std::pair<u8, i32>> children;
+    size_t size = 0;  // nodes
     std::vector<i32> layers;  // positions; empty: not yet
   };
 
-  // The position of what an operation makes of the nodes of two others.
+  // Of a few nodes their list in order, of many a bit for each node of the trie, in words.
+  static constexpr i32 BITS = NONE;
+
+  std::vector<i32> words_of(i32 position) const {
+    if (position >= singles_ && *sets_.begin(position - singles_) == BITS) return {sets_.begin(position - singles_) + 1, sets_.end(position - singles_)};
+    std::vector<i32> words(width_, 0);
+    nodes(position, [&](i32 n) { words[n / 32] |= i32(1u << n % 32); });
+    return words;
+  }
+
+  i32 of_words(const std::vector<i32>& words) {
+    size_t size = 0;
+    for (i32 word : words) size += __builtin_popcount(u32(word));
+    std::vector<i32> list;
+    if (size > words.size()) {
+      list.assign(1, BITS);
+      list.insert(list.end(), words.begin(), words.end());
+      return numbered(list, size);
+    }
+    for (size_t w = 0; w < words.size(); ++w)
+      for (u32 word = u32(words[w]); word; word &= word - 1) list.push_back(i32(32 * w) + __builtin_ctz(word));
+    return numbered(list, size);
+  }
+
+  i32 numbered(const std::vector<i32>& list, size_t size) {
+    if (size < 2) return size ? list[0] : NONE;
+    const i32 number = sets_.number(list);
+    if (size_t(number) >= made_.size()) made_.resize(number + 1);
+    made_[number].size = size;
+    return singles_ + number;
+  }
+
+  // The position of what an operation makes of the words of two others.
   template <class F>
   i32 known(i32 a, i32 b, u64 what, F&& operation) {
     Index::Key key{u64(u32(a)), u64(u32(b)), what};
     i32 found = index_.find(key);
     if (found != NONE) return found - 1;
-    std::vector<i32> of_a, of_b, nodes;
-    this->nodes(a, [&](i32 n) { of_a.push_back(n); });
-    this->nodes(b, [&](i32 n) { of_b.push_back(n); });
-    operation(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), std::back_inserter(nodes));
-    found = of(nodes);
+    if (size(a) + size(b) <= size_t(width_) / 4) {
+      std::vector<i32> nodes;
+      this->nodes(a, [&](i32 n) {
+        if (operation(1, has(b, n))) nodes.push_back(n);
+      });
+      this->nodes(b, [&](i32 n) {
+        if (operation(0, 1) && !has(a, n)) nodes.push_back(n);
+      });
+      found = of(nodes);
+    } else {
+      std::vector<i32> words = words_of(a);
+      const std::vector<i32> others = words_of(b);
+      for (i32 w = 0; w < width_; ++w) words[w] = operation(words[w], others[w]);
+      found = of_words(words);
+    }
     index_.put(key, found + 1);
     return found;
   }
 
-  void expand(i32 position) {
-    i32 number = position - singles_;
-    if (made_[number].expanded) return;
-    std::vector<std::vector<i32>> after(256);
-    for (const i32 *n = sets_.begin(number), *end = sets_.end(number); n != end; ++n)
-      for (i32 child = trie_.first[*n]; child < trie_.first[*n + 1]; ++child) after[trie_.byte[child]].push_back(child);
-    std::vector<std::pair<u8, i32>> children;
-    for (int b = 0; b < 256; ++b)
-      if (!after[b].empty()) children.push_back({u8(b), of(after[b])});
-    child_bytes_ += children.capacity() * sizeof(children[0]);
-    made_[number].children = std::move(children);
-    made_[number].expanded = true;
+  // The root, and the nodes of a position that a condition keeps; `number`, `what`: those of the condition.
+  template <class F>
+  i32 filtered(i32 position, i32 number, u64 what, F&& keeps) {
+    if (position < singles_) return position <= ROOT || keeps(position) ? position : NONE;
+    Index::Key key{u64(u32(position)), u64(number), what};
+    i32 found = index_.find(key);
+    if (found != NONE) return found - 1;
+    std::vector<i32> kept;
+    nodes(position, [&](i32 n) {
+      if (n == ROOT || keeps(n)) kept.push_back(n);
+    });
+    found = of(kept);
+    index_.put(key, found + 1);
+    return found;
   }
 
   const Trie& trie_;
-  i32 singles_;
+  const i32 singles_, width_;  // single nodes; words of a bit for each of them
   Lists sets_;
   std::vector<Made> made_;
   Index index_;  // of operations
-  std::vector<u64> marks_;  // of `of`: a bit for each node
-  size_t child_bytes_ = 0;
 };
 
 }  // namespace tractile
