@@ -61,13 +61,14 @@ class Source:
             return None
         tree = PrefixTree(request, seed=request.seed ^ SEED)
         tree.sweep()
-        while (
-            (unread := tree.log_unread) > (found := tree.log_found) + math.log(TOLERANCE)
-            and unread < found + math.log(4)  # otherwise the texts are too many to be listed
-            and tree.unfinished
-            and tree.passes + request.max_new_tokens <= self.passes
-        ):
+        while tree.unfinished and tree.passes + request.max_new_tokens <= self.passes:
+            passes, unread = tree.passes, tree.log_unread
+            if unread <= tree.log_found + math.log(TOLERANCE):
+                break
             tree.sweep()
+            left = tree.log_unread - tree.log_found - math.log(TOLERANCE)
+            if left * (tree.passes - passes) > (unread - tree.log_unread) * (self.passes - tree.passes):
+                break  # at this rate the passes do not suffice
         texts = [request.lm.decode(tokens) for tokens in tree.complete]
         masses = torch.tensor(list(tree.complete.values()), dtype=torch.float64) + self._log_psi(tree)
         known = torch.tensor([tokens in tree.complete for tokens in self.posterior.token_ids])
