@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile.inference import Real
+from tractile.inference import Counting, Real
+from tractile.layers import Dense, Identity
 
 FEW = settings(max_examples=15, deadline=None)
 
@@ -45,6 +46,14 @@ def edge_hmm(fsa):
     """Definition 4.2: A_f = T_in T_out, B_f, and π_f, f lifted to edges."""
     t_out, t_in, b_f, pi_f, f = tensorized(fsa)
     return t_in @ t_out, b_f, t_out.T @ pi_f, t_in @ f
+
+
+def weight_of_paths(a, b, pi, f, x):
+    """πᵀ diag(b_1) A diag(b_2) … diag(b_n) f: an HMM with an accept vector, by its definition."""
+    message = pi * b[:, x[0]]
+    for v in x[1:]:
+        message = (message @ a) * b[:, v]
+    return message @ f
 
 
 def sequences(vocab_size, n):
@@ -128,7 +137,108 @@ def test_equation_1_the_mask_of_lcd(data):
 # ---------------------------------------------------------------------------------------------- Section 4.1: FA as HMM
 
 
+@given(st.data())
+@FEW
+def test_definition_4_1_the_forward_recursion_of_an_hmm(data):
+    """Definition 4.1 and Appendix B: α_t = (Aᵀ α_{t−1}) ∘ B(:, x_t), α_1 = π ∘ B(:, x_1), p(x_1:t) = Σ α_t(i)."""
+    vocab_size, n = data.draw(st.sampled_from(SHAPES))
+    hmm = data.draw(oracle.hmms(vocab_size))
+    x = data.draw(st.lists(st.integers(0, vocab_size - 1), min_size=n, max_size=n))
+    model = hmm.build()
+    for t in range(1, n + 1):
+        alpha = hmm.initial * hmm.emission[:, x[0]]
+        for v in x[1:t]:
+            alpha = (hmm.transition.T @ alpha) * hmm.emission[:, v]
+        assert_log_close(tt.log_marginal(model, torch.tensor([x[:t]])), log(alpha.sum())[None])
+        lengths = torch.tensor([t])
+        assert_log_close(tt.log_marginal(model, torch.tensor([x]), lengths=lengths), log(alpha.sum())[None])
+
+
+@given(st.data())
+@FEW
+def test_definition_4_2_the_edge_chain_and_the_state_chain_give_one_distribution(data):
+    """Definition 4.2: the HMM over edges (A_f, B_f, π_f, f) weights every sequence as the chain cut at the states does."""
+    vocab_size, n = data.draw(st.sampled_from(SHAPES))
+    fsa = drawn_fsa(data, vocab_size)
+    a_f, b_f, pi_f, f = edge_hmm(fsa)
+    assert set(np.unique(a_f)) <= {0, 1}
+    x = torch.tensor(sequences(vocab_size, n))
+    by_edges = np.array([weight_of_paths(a_f, b_f, pi_f, f, row) for row in x.tolist()])
+    by_states = tt.log_marginal(fsa.build(), x, semiring=Counting())
+    assert_log_close(by_states, log(by_edges))
+
+
+@given(st.data())
+@FEW
+def test_theorem_4_3_weights_are_accepting_path_counts(data):
+    """Theorem 4.3: p_fa(x) ∝ the number of accepting paths of x; uniform over the accepted sequences of a DFA."""
+    vocab_size, n = data.draw(st.sampled_from(SHAPES))
+    fsa = drawn_fsa(data, vocab_size)
+    paths = {x: len(ways) for x, ways in fsa.path_weights(n).items()}  # by listing every path
+    x = torch.tensor(list(paths))
+    weights = tt.log_marginal(fsa.build(), x)
+    assert_log_close(weights, log(np.array(list(paths.values()), dtype=float)))
+    total = sum(paths.values())
+    assert tt.count(fsa.build(), n=n, paths=True) == total
+    if fsa.deterministic and total:
+        probabilities = (weights - tt.partition(fsa.build(), n=n)).exp()
+        expected = np.array([fsa.accepts(row) for row in x.tolist()]) / total
+        np.testing.assert_allclose(probabilities.numpy(), expected, atol=1e-12)
+
+
 # ---------------------------------------------------------------------------------- Section 4.2: the product distribution
+
+
+@given(st.data())
+@FEW
+def test_theorem_4_4_the_product_hmm(data):
+    """Theorem 4.4: π = π_h ⊗ π_f, A = A_h ⊗ A_f, B = B_h ⊗_row B_f written out give the distribution of hmm * fa."""
+    vocab_size, n = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), drawn_fsa(data, vocab_size)
+    a_f, b_f, pi_f, f = edge_hmm(fsa)
+    pi, a = np.kron(hmm.initial, pi_f), np.kron(hmm.transition, a_f)
+    b = np.stack([np.kron(hmm.emission[:, v], b_f[:, v]) for v in range(vocab_size)], 1)
+    accept = np.kron(np.ones(len(hmm.initial)), f)
+    x = sequences(vocab_size, n)
+    written_out = np.array([weight_of_paths(a, b, pi, accept, row) for row in x])
+    product = hmm.build() * fsa.build()
+    assert_log_close(tt.log_marginal(product, torch.tensor(x)), log(written_out))
+    # p_prod ∝ p_hmm · p_fa
+    separate = [weight_of_paths(a_f, b_f, pi_f, f, row) * hmm.total(n)[row] for row in x]
+    assert_log_close(tt.log_marginal(product, torch.tensor(x)), log(np.array(separate)))
+
+
+@given(st.data())
+@FEW
+def test_corollary_of_theorem_4_4_the_product_with_a_dfa_is_the_conditional(data):
+    """After Theorem 4.4: for a DFA p_prod(x) = p_hmm(x | C)."""
+    vocab_size, n = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), drawn_fsa(data, vocab_size, deterministic=True)
+    p = hmm.total(n) * np.array([fsa.accepts(x) for x in sequences(vocab_size, n)]).reshape((vocab_size,) * n)
+    assume(p.sum() > 0)
+    product = hmm.build() * fsa.build()
+    x = torch.tensor(sequences(vocab_size, n))
+    actual = tt.log_marginal(product, x) - tt.partition(product, n=n)
+    assert_log_close(actual, log(p.flatten() / p.sum()))
+
+
+@given(st.integers(0, 2**31))
+@FEW
+def test_equation_5_the_kronecker_vec_identity(seed):
+    """Equation 5: (A_h ⊗ A_f) u = (A_f (A_h u)ᵀ)ᵀ, and it is what the engine computes."""
+    from tractile.inference.engine.contract import apply
+    from tractile.layers import Kron
+
+    rng = np.random.default_rng(seed)
+    h, e = rng.integers(1, 6, 2)
+    a_h, a_f, u = rng.random((h, h)), rng.random((e, e)), rng.random((h, e))
+    identity = (a_f @ (a_h @ u).T).T
+    np.testing.assert_allclose((np.kron(a_h, a_f) @ u.flatten()).reshape(h, e), identity)
+    operator, sr = Kron(Dense(torch.tensor(a_h)), Dense(torch.tensor(a_f))), Real()
+    message = sr.lift(torch.tensor(u)[..., None], batched=True)
+    assert_log_close(sr.log(apply(sr, operator, message))[..., 0], log(identity))
+    with_identity = Kron(Identity(int(h)), Dense(torch.tensor(a_f)))
+    assert_log_close(sr.log(apply(sr, with_identity, message))[..., 0], log((a_f @ u.T).T))
 
 
 def algorithm_1(a_h, b_h, pi_h, a_f, b_f, pi_f, f, prefix, n):
@@ -173,6 +283,27 @@ def test_algorithm_1_next_token_probabilities_at_every_prefix(data):
                 assert_log_close(query.log_weights()[0] - log_z, log(expected), 1e-9)
                 if expected.sum() > 0:
                     assert_log_close(query.scores()[0], log(expected / expected.sum()), 1e-9)
+
+
+@given(st.data())
+@FEW
+def test_section_4_3_the_potential_by_bayes_rule(data):
+    """Section 4.3: p_hmm(C | x_1:t) ∝ p_hmm(x_1:t | C) / p_hmm(x_1:t), the constant being p_hmm(C)."""
+    vocab_size, n = data.draw(st.sampled_from([(2, 4), (3, 3), (4, 2)]))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), drawn_fsa(data, vocab_size, deterministic=True)
+    joint = hmm.total(n) * fsa.total(n)
+    assume(joint.sum() > 0)
+    query = tt.pgcd(hmm.build(), fsa.build(), n).start(1)
+    assert_log_close(query.log_lookahead(), log(joint.sum())[None], 1e-9)
+    for t in range(1, n + 1):
+        for prefix in sequences(vocab_size, t):
+            given_c, alone = joint[prefix].sum() / joint.sum(), hmm.total(t)[prefix]
+            if given_c == 0:
+                continue
+            query.start(1)
+            for v in prefix:
+                query.advance(torch.tensor([v]))
+            assert_log_close(query.log_lookahead(), log(given_c / alone * joint.sum())[None], 1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------- Appendix A

@@ -140,3 +140,42 @@ def test_many_clients_at_once(address):
     found = [text for text in asyncio.run(all_of_them()) if text is not None]
     assert len(found) == 16
     assert all(map(Pet.model_validate_json, found))
+
+
+def test_langchain(address):
+    langchain = pytest.importorskip("langchain_openai")
+    chat = langchain.ChatOpenAI(
+        model="embedded", base_url=address, api_key="none", max_tokens=64, max_retries=0
+    )
+    for method in ("json_schema", "function_calling"):
+        found = chat.with_structured_output(Pet, method=method).invoke("Tom has a new pet.")
+        assert isinstance(found, Pet)
+    assert (
+        "".join(part.text if isinstance(part.text, str) else part.text() for part in chat.stream("Tom has"))
+        != ""
+    )
+
+
+def test_pydantic_ai(address):
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    async def ask(output):
+        async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0) as client:
+            model = OpenAIChatModel("embedded", provider=OpenAIProvider(openai_client=client))
+            agent = pydantic_ai.Agent(model, output_type=output, model_settings={"max_tokens": 64})
+            return (await agent.run("Tom has a new pet.")).output
+
+    for output in (Pet, pydantic_ai.NativeOutput(Pet)):
+        assert isinstance(asyncio.run(ask(output)), Pet)
+
+
+def test_instructor(client):
+    instructor = pytest.importorskip("instructor")
+    for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA):
+        asked = instructor.from_openai(client, mode=mode)
+        found = asked.chat.completions.create(
+            model="embedded", messages=ASKED, response_model=Pet, max_tokens=64, max_retries=0
+        )
+        assert isinstance(found, Pet)
