@@ -1,7 +1,6 @@
 // Products, complements and minimisation of byte automata. Results are trimmed.
 #pragma once
 
-#include <map>
 
 #include "subsets.h"
 

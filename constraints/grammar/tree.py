@@ -34,7 +34,7 @@ class Text:
     def is_empty(self) -> bool:
         """Whether the empty text is one of them."""
         lex = self.node.kind is Kind.LEX
-        return self.node.tables[0].label[0] >= 0 if lex else self.node in nullable(self.node)
+        return bool(self.node.tables[0].label[0] >= 0) if lex else self.node in nullable(self.node)
 
 
 class Compound:

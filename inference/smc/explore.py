@@ -97,9 +97,8 @@ class Source:
         prefixes = [torch.tensor(tokens[:-1], dtype=torch.long) for tokens in tree.complete]
         step = Step(torch.zeros(count, 1), tree.request.query, prefixes, decode=self.request.lm.decode)
         yes = torch.ones(count, dtype=torch.bool)
-        return potential.log_value(
-            Extension(step, torch.tensor([t[-1] for t in tree.complete]), ended=yes, alive=yes)
-        )
+        last = torch.tensor([tokens[-1] for tokens in tree.complete])
+        return potential.log_value(Extension(step, last, ended=yes, alive=yes))
 
     def _drawn(self, tree: PrefixTree) -> Posterior:
         """Return particles that go on from the prefixes that were not read; their mean weight estimates the mass of C there."""
