@@ -129,10 +129,10 @@ class Keywords:
 
     def work_out(self, node: Node, sign: bool, tracked: int) -> Value:
         """Compute :meth:`value` from the rules of the keywords."""
-        spend(140)
         schema = node.schema
-        if "$ref" in schema and 4 <= self.document.draft <= 7:
+        if "$ref" in schema and (len(schema) == 1 or 4 <= self.document.draft <= 7):
             return reference(self, node, sign, tracked, "$ref")
+        spend(140)
         rules, late = rules_of(tuple(schema), self.document.draft)
         parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from functools import cache
 from typing import Any
 
 from ...errors import TooManyStates
@@ -20,7 +20,7 @@ LOOK_AHEAD = 3  # levels of nesting that are searched for emptiness
 
 
 class Needs:
-    """The needs of one document. The values of a need are computed on first use."""
+    """The needs of one document. The values of a need, and classes of names, are computed on first use."""
 
     def __init__(
         self, document: Document, order: str, open_objects: bool, asserts_format: bool, tuples: bool
@@ -32,11 +32,7 @@ class Needs:
         )
         self.values: dict[Need, Value] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
-
-    @property
-    def key(self) -> Hashable:
-        """What decides which values are any value at all."""
-        return self.open_objects
+        self.cells, self.without = cache(objects.cells), cache(strings.without)
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""
@@ -97,5 +93,5 @@ class Needs:
                 return True
             return any(c.least and self.empty(c.need, depth - 1) for c in shape.contains)
         return any(
-            self.empty(objects.need_of(shape, name, self.names), depth - 1) for name in shape.required
+            self.empty(objects.need_of(shape, name, self), depth - 1) for name in shape.required
         ) or any(self.empty(value, depth - 1) for _, _, value in shape.some)

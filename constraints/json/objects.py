@@ -6,8 +6,9 @@ condition that one must exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import TooManyStates
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 MANY_NAMES = 4_096
 """Names times shapes with undeclared members beyond which each of these tells only its own names apart."""
-Namer = Callable[[Need], Sequence[Strings]]
-"""A function from a need to the strings that satisfy it, as shapes."""
 Kinds = tuple[tuple[Strings, Need], ...]
 """Classes of undeclared names, each with the need of the values of such members."""
 Some = tuple[Others, Need, Need]
@@ -41,36 +40,30 @@ def lacks(others: Others, name: str) -> bool:
     return name not in others.names and not any(matches(p, name) for p in others.patterns)
 
 
-def fits(need: Need, name: str, namer: Namer) -> bool:
+def fits(need: Need, name: str, needs: Needs) -> bool:
     """Return whether a name, as a string, satisfies a need."""
-    return not need or any(strings.member(shape, name) for shape in namer(need))
+    return not need or any(strings.member(shape, name) for shape in needs.names(need))
 
 
-def need_of(shape: Objects, name: str, namer: Namer) -> Need:
+def need_of(shape: Objects, name: str, needs: Needs) -> Need:
     """Return the need of the value of a member, ``NEVER`` if its name is not allowed."""
-    found = shape.by_name.get(name, ANY)
-    for pattern, need in shape.patterns:
-        if matches(pattern, name):
-            found = both(found, need)
-    for others, need in shape.others:
-        if name not in others.names and lacks(others, name):
-            found = both(found, need)
-    return found if not shape.naming or fits(shape.naming, name, namer) else NEVER
+    asked = [need for pattern, need in shape.patterns if matches(pattern, name)]
+    asked += [need for others, need in shape.others if lacks(others, name)]
+    found = reduce(both, asked, shape.by_name.get(name, ANY))
+    return found if not shape.naming or fits(shape.naming, name, needs) else NEVER
 
 
 def narrowings(
-    shape: Objects, some: Sequence[Some], declared: tuple[str, ...], namer: Namer
+    shape: Objects, some: Sequence[Some], declared: tuple[str, ...], needs: Needs
 ) -> list[tuple[Objects, tuple[Some, ...]]]:
     """Split a shape into cases by how the members that must exist are provided.
 
     In each case each of them is a declared member, which is then required, or stays listed beside the shape as an undeclared one.
     Raises ``TooManyStates``.
     """
-    if not some:
-        return [(shape, ())]
     ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
     for finder, naming, need in some:
-        names = [n for n in declared if lacks(finder, n) and fits(naming, n, namer)]
+        names = [n for n in declared if lacks(finder, n) and fits(naming, n, needs)]
         found: dict[tuple[Objects, tuple[Some, ...]], None] = {}
         for narrowed, witness in ways:
             spend(20 * (1 + len(names)))
@@ -80,9 +73,9 @@ def narrowings(
                 found[narrowed, witness] = None  # the shape requires such a member anyway
                 continue
             for name in names:
-                if joined[name] != NEVER and need_of(narrowed, name, namer) != NEVER:
+                if joined[name] != NEVER and need_of(narrowed, name, needs) != NEVER:
                     way = narrowed.meet(Objects(((name, need),), (name,)))
-                    if way is not None and need_of(way, name, namer) != NEVER:
+                    if way is not None and need_of(way, name, needs) != NEVER:
                         found[way, witness] = None
             found[narrowed, (*witness, (finder, naming, need))] = None
         if len(found) > limits.ALTERNATIVES:
@@ -91,14 +84,14 @@ def narrowings(
     return list(ways)
 
 
-def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
+def witnesses(others: Kinds, witness: Sequence[Some], needs: Needs) -> Kinds:
     """Return the classes of undeclared members that provide all that must exist at once."""
     found = others
     for finder, naming, need in witness:
         found = tuple(
             (name, joined)
             for kind, value in found
-            for limit in finder_names(finder, naming, namer)
+            for limit in finder_names(finder, naming, needs)
             if (name := kind.meet(limit))
             and (joined := both(value, need)) != NEVER
             and not strings.empty(name)
@@ -106,12 +99,12 @@ def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
     return found
 
 
-def finder_names(finder: Others, naming: Need, namer: Namer) -> list[Strings]:
+def finder_names(finder: Others, naming: Need, needs: Needs) -> list[Strings]:
     """Return the names that a member that must exist may have, as shapes."""
     found = [Strings(but=finder.names)]
     for pattern in finder.patterns:
         found = meets(found, pattern_shapes(pattern, False))
-    return meets(found, namer(naming)) if naming else found
+    return meets(found, needs.names(naming)) if naming else found
 
 
 def meets(some: Sequence[Strings], others: Sequence[Strings]) -> list[Strings]:
@@ -140,41 +133,44 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
+def kinds(needs: Needs, shape: Objects, declared: frozenset[str]) -> Kinds:
     """Return the classes of undeclared names that are allowed, split by the patterns that they match.
     Raises ``TooManyStates``."""
     if is_closed(shape):
         return ()
-    naming = namer(shape.naming) if shape.naming else [Strings()]
-    open_cells = [
-        (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
-    ]
-    patterns = sorted({p for p, _ in shape.patterns} | {p for o, _ in shape.others for p in o.patterns})
-    for pattern in patterns:
+    naming = needs.names(shape.naming) if shape.naming else (Strings(),)
+    patterns = {p for p, _ in shape.patterns} | {p for o, _ in shape.others for p in o.patterns}
+    left = tuple([limit for limit in naming if limit.among is None or not limit.among <= declared])
+    closing = frozenset([others.patterns for others, inner in shape.others if inner == NEVER])
+    result = []
+    for cell, found in needs.cells(left, tuple(sorted(patterns)), closing):
+        asked = [inner for pattern, inner in shape.patterns if pattern in found]
+        asked += [inner for others, inner in shape.others if not others.patterns & found]
+        need = reduce(both, asked, ANY)
+        if need != NEVER and (kind := needs.without(cell, declared)) is not None:
+            result.append((kind, need))
+    return tuple(result)
+
+
+def cells(
+    naming: Sequence[Strings], patterns: Sequence[str], closing: Collection[frozenset[str]]
+) -> list[tuple[Strings, frozenset[str]]]:
+    """Return the classes of names that some shapes allow, split by the patterns that they match, which are given with each.
+    ``closing``: sets of patterns of each of which a name must match one. Raises ``TooManyStates``."""
+    found = [(name, frozenset[str]()) for name in naming if not strings.empty(name)]
+    for i, pattern in enumerate(patterns):
         split = []
-        spend(100 * len(open_cells))
-        for cell, found in open_cells:
-            for sign in (True, False):
-                for part in meets([cell], pattern_shapes(pattern, sign)):
-                    if not strings.empty(replace(part, but=frozenset())):
-                        split.append((part, found | {pattern} if sign else found))
+        decided = [each for each in closing if each.isdisjoint(patterns[i + 1 :])]
+        spend(100 * len(found))
+        for cell, matched in found:
+            for sign, now in ((True, matched | {pattern}), (False, matched)):
+                if not any(map(now.isdisjoint, decided)):
+                    parts = meets([cell], pattern_shapes(pattern, sign))
+                    split += [(part, now) for part in parts if not strings.empty(part)]
         if len(split) > limits.ALTERNATIVES:
             raise TooManyStates("too many patterns of names overlap", limit=limits.ALTERNATIVES)
-        open_cells = split
-    result = []
-    for cell, found in open_cells:
-        need = ANY
-        for pattern, inner in shape.patterns:
-            if pattern in found:
-                need = both(need, inner)
-        for others, inner in shape.others:
-            if not others.patterns & found:
-                need = both(need, inner)
-        if need == NEVER:
-            continue
-        if not strings.empty(cell):
-            result.append((cell, need))
-    return tuple(result)
+        found = split
+    return found
 
 
 # ---------------------------------------------------------------- name by name
@@ -225,7 +221,7 @@ def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
     for shape, is_alone in zip(shapes, closed, strict=True):
         names = names_of(needs, [shape]) if alone or is_alone else shared
         plain = replace(shape, some=()) if shape.some else shape
-        for case, some in narrowings(plain, shape.some, names, needs.names):
+        for case, some in narrowings(plain, shape.some, names, needs):
             found += form(needs, case, some, names)
     return found
 
@@ -238,12 +234,12 @@ def is_closed(shape: Objects) -> bool:
 def form(needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...]) -> list[Form]:
     """Return the form of a shape without ``some``, or none if a required member may not be there."""
     number = {name: i for i, name in enumerate(names)}
-    each = tuple([need_of(shape, name, needs.names) if is_text(name) else NEVER for name in names])
+    each = tuple([need_of(shape, name, needs) if is_text(name) else NEVER for name in names])
     required = frozenset([number[name] for name in shape.required])
     if any(each[i] == NEVER for i in required):
         return []
     least = 0 if not some and shape.least <= len(required) else shape.least
-    others = kinds(shape, frozenset(names), needs.names)
+    others = kinds(needs, shape, frozenset(names))
     declared = orders(list(names), shape) if needs.order == "declared" else ()
     return [Form(names, each, required, others, some, least, shape.most, declared)]
 
@@ -256,14 +252,13 @@ def names_of(needs: Needs, shapes: Sequence[Objects]) -> tuple[str, ...]:
     for shape in shapes:
         listed = list(needs.names(shape.naming)) if shape.naming else []
         for finder, naming, _ in shape.some:
-            listed += finder_names(finder, naming, needs.names)
+            listed += finder_names(finder, naming, needs)
             names |= dict.fromkeys(sorted(finder.names))
         for others, _ in shape.others:
             names |= dict.fromkeys(sorted(others.names))
         for limit in listed:
-            names |= dict.fromkeys(sorted(limit.among or ()))
-            names |= dict.fromkeys(sorted(limit.but))
+            names |= dict.fromkeys(sorted(limit.but if limit.among is None else limit.among))
         if shape.least or shape.some:
-            for kind, _ in kinds(shape, frozenset(names), needs.names):
+            for kind, _ in kinds(needs, shape, frozenset(names)):
                 names |= dict.fromkeys(strings.few(kind))
     return tuple(names)

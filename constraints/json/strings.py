@@ -85,8 +85,16 @@ def empty(shape: Strings) -> bool:
     if found.is_empty:
         return True
     if shape.least or shape.most is not None:
-        return counted(shape, JSON) is nodes.NOTHING
+        beyond = max(map(len, shape.but), default=-1) + 1  # strings so long are not left out
+        longer = Strings(max(shape.least, beyond), shape.most, shape.atoms)
+        return counted(longer, JSON) is nodes.NOTHING and counted(shape, JSON) is nodes.NOTHING
     return bool(shape.but) and not found.is_endless and every(shape.atoms, shape.but, JSON).is_empty
+
+
+def without(shape: Strings, names: frozenset[str]) -> Strings | None:
+    """Return the strings of a shape, which has some, that are not among the names; None if there are none."""
+    found = shape.meet(Strings(but=frozenset([name for name in names if member(shape, name)])))
+    return None if found is None or (found != shape and empty(found)) else found
 
 
 def member(shape: Strings, text: str) -> bool:
@@ -102,6 +110,8 @@ def few(shape: Strings) -> list[str]:
     if shape.among is not None:
         return sorted(shape.among) if len(shape.among) <= FEW else []
     if not shape.atoms or shape.least or shape.most is not None:
+        return []
+    if every(shape.atoms, frozenset(), JSON).is_endless:
         return []
     found = every(shape.atoms, shape.but, JSON)
     ends, texts = set(found.accept.tolist()), set[str]()

@@ -111,7 +111,7 @@ def told_apart(writer: Writer, form: Form, live: list[int], style: Style, inner:
 
     @cache
     def providing(part: tuple[int, ...]) -> Node:
-        return member(witnesses(form.others, [form.some[i] for i in part], writer.needs.names))
+        return member(witnesses(form.others, [form.some[i] for i in part], writer.needs))
 
     free, options = member(form.others), []
     for parts in partitions(range(len(form.some))):
@@ -139,10 +139,8 @@ def told_apart_in(
     later = after_text(part, style.comma, style, labels, rest)
     values = [EMPTY] * (len(order) + 1)
     named = after_names((inner(form.needs[i]) for i in live), style, style.joint)
-    for label, value in zip(labels, named, strict=True):
+    for label, value in zip((*labels, *rest), (*named, *others), strict=True):
         values[label] = value
-    for node, label in zip(others, rest, strict=True):
-        values[label] = node
     required = [label for i, label in zip(live, labels, strict=True) if i in form.required]
     required += rest[:-1]
     return nodes.bag(
