@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,7 @@ class Needs:
         self, document: Document, order: str, open_objects: bool, asserts_format: bool, tuples: bool
     ) -> None:
         self.document, self.order, self.open_objects = document, order, open_objects
+        self.key: Hashable = open_objects  # what decides which values are any value at all
         me = weakref.proxy(self)  # in no circle: all of it goes with the last who asks
         self.keywords = Keywords(
             document, asserts_format, lambda shape: me.empty_shape(shape, LOOK_AHEAD), tuples

@@ -49,8 +49,7 @@ def need_of(shape: Objects, name: str, needs: Needs) -> Need:
     """Return the need of the value of a member, ``NEVER`` if its name is not allowed."""
     asked = [need for pattern, need in shape.patterns if matches(pattern, name)]
     asked += [need for others, need in shape.others if lacks(others, name)]
-    found = reduce(both, asked, shape.by_name.get(name, ANY))
-    return found if not shape.naming or fits(shape.naming, name, needs) else NEVER
+    return reduce(both, asked, shape.by_name.get(name, ANY)) if fits(shape.naming, name, needs) else NEVER
 
 
 def narrowings(

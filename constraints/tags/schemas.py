@@ -6,7 +6,7 @@ the closing tag, which does not occur in it. Any other value is JSON, or in some
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,13 +35,9 @@ class Excluding(Needs):
         self.__dict__.update(of.__dict__)
         self.of = of  # whose keywords these are: they ask it whether a shape is empty
         self.values, self.hollow = {}, {}
-        self.words = words
+        self.key = (of.key, words)
         self.names_with, self.strings_without = (containing(words), NEVER), lacking(words)
         self._kept: dict[Need, Value] = {}
-
-    @property
-    def key(self) -> Hashable:
-        return super().key, self.words
 
     def value(self, need: Need) -> Value:
         if need not in self._kept:

@@ -153,7 +153,7 @@ class Writer:
             rule = self._open[need]
             if rule is None:
                 # documents share the rule of any value at all, another one is of this document alone
-                key = None if need else ("json", self.style, self.notation, self.needs.open_objects)
+                key = None if need else ("json", self.style, self.notation, self.needs.key)
                 rule = self._open[need] = nodes.rule(key)
             return rule
         if len(self._open) >= MOST_OPEN and need:
