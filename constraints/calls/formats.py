@@ -162,7 +162,7 @@ def may_hold(value: Any) -> bool:
 
 
 def is_schema(parameters: Mapping[str, Any]) -> bool:
-    """Return whether the parameters are a JSON Schema rather than arguments by name, each of which is an object."""
+    """Return whether the parameters are a JSON Schema; otherwise they map the name of each argument to its description."""
     if any(keyword_of(key) in WORDS and not isinstance(value, Mapping) for key, value in parameters.items()):
         return True
     properties = parameters.get("properties")

@@ -80,7 +80,7 @@ class Tokens:
         return self.engine.full
 
     def renewed(self) -> Tokens:
-        """Return the automaton on an engine that has room."""
+        """Return the same automaton on another engine, whose memory is not full."""
         return Tokens(self.node, self.vocab, self.require_eos)
 
     # ------------------------------------------------------------ distances

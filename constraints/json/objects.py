@@ -226,12 +226,12 @@ def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
 
 
 def is_closed(shape: Objects) -> bool:
-    """Return whether only names that a shape lists may be written."""
+    """Return whether objects of a shape have declared names only: no pattern and no other name is allowed."""
     return bool(shape.others) and any(need == NEVER and not others.patterns for others, need in shape.others)
 
 
 def form(needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...]) -> list[Form]:
-    """Return the form of a shape without ``some``, or none if a required member may not be there."""
+    """Return the form of a shape, beside the members ``some`` that must exist; no form if a required member has no value."""
     number = {name: i for i, name in enumerate(names)}
     each = tuple([need_of(shape, name, needs) if is_text(name) else NEVER for name in names])
     required = frozenset([number[name] for name in shape.required])

@@ -119,7 +119,7 @@ def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: by
 
 
 def _number(given: Table, numbers: dict[Table, int]) -> None:
-    """Give a table the next number, if it has none; its base comes before it."""
+    """Give a table the next free number, unless it has one; the table that it is based on gets a lower one."""
     if given not in numbers:
         if given.base is not None:
             _number(given.base, numbers)

@@ -33,7 +33,7 @@ Inner = Callable[[Need], Node]
 
 
 def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
-    """Return the nodes of the objects of a need, in a style. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
+    """Return nodes of the objects that satisfy a need. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
     shapes = writer.value(need).object
     if not shapes:
         return []
