@@ -143,7 +143,7 @@ class Automaton(Chain):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is derived from the automaton: another process makes its own."""
-        return {name: value for name, value in vars(self).items() if name != "kept"}
+        return {name: value for name, value in vars(self).items() if name != "cache"}
 
     @property
     def num_states(self) -> int:

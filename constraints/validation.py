@@ -10,7 +10,7 @@ from ..errors import UnsupportedConstraint
 from . import limits
 
 
-def text(value: Any, path: str) -> str:
+def check_text(value: Any, path: str) -> str:
     """Return ``value``. Raise ``UnsupportedConstraint`` if it is no text or has a lone surrogate."""
     if not isinstance(value, str):
         raise UnsupportedConstraint(f"a text is needed, not {short(value)}", path=path)

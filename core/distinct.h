@@ -44,7 +44,7 @@ class Distinct {
   }
 
   // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
-  bool serves(i32 env, const Text& way) {
+  bool keeps_distinct(i32 env, const Text& way) {
     const Begun& begun = this->begun(env);
     if (begun.open.size() != way.open.size()) return false;
     std::vector<i32> others = items(way, begun.is_json);

@@ -211,7 +211,7 @@ def guiding(program: Node, most_states: int) -> Nfa:
             found = dfa.simplify(each().plain)
             if found.num_states <= most_states:
                 return found
-    return utf8.text().plain
+    return utf8.any_text().plain
 
 
 def _forgetting(program: Node, cap: int, kept: int, most_states: int) -> Nfa:

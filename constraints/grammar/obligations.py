@@ -115,7 +115,7 @@ class Asking(Copier):
         """Return whether anything is accepted from a state on."""
         if (number, state) not in self._free:
             rest = self.automata[number].between([state])
-            self._free[number, state] = dfa.difference(utf8.text(), rest).is_empty
+            self._free[number, state] = dfa.difference(utf8.any_text(), rest).is_empty
         return self._free[number, state]
 
 

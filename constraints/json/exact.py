@@ -21,7 +21,7 @@ class Number(NamedTuple):
     exponent: int
 
 
-def number(text: bytes) -> Number:
+def parse_number(text: bytes) -> Number:
     """Return the number of a JSON text; the work is that of reading its digits, whatever the exponent."""
     found = PARTS.fullmatch(text)
     assert found is not None, text

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
-from .document import Document, Node, Resource
+from .document import Document, Resource, Subschema
 from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
 from .misspelt import NAMED, meant, tell
 from .numbers import Notation
@@ -81,7 +81,7 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
         yield schema, path
         for key in () if REFERRING.isdisjoint(schema) else REFERENCES:
             if key in schema and key in read:
-                stack.append(document.resolve(Node(schema, resource, path, -1), key))
+                stack.append(document.resolve(Subschema(schema, resource, path, -1), key))
         found = document.below(schema)
         stack += [
             (inner, resource, f"{path}/{step}") for step, inner in found if step.partition("/")[0] in read

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .type_marks import MARK, Schema, differing, refused, validated
-from .type_texts import any_case, text
+from .type_texts import any_case, matching
 from .vocabulary import KEYWORDS as ASSERTING
 
 VALIDATORS = "pydantic._internal._validators"
@@ -123,7 +123,7 @@ def checked(schema: Schema, function: Any, core: Any) -> Schema:
         units = "|".join(map(any_case, function.__self__.byte_sizes))
         return {
             "anyOf": [
-                text(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?"),
+                matching(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?"),
                 {"type": "integer", "minimum": 0},
             ]
         }

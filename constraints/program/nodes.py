@@ -37,20 +37,20 @@ SEQ, ALT = Kind.SEQ, Kind.ALT
 """Found faster than the members of an enumeration."""
 
 
-class Kept(ref[Node]):
+class NodeReference(ref[Node]):
     """A node that is kept as long as somebody has it, and its attributes."""
 
     __slots__ = ("attributes",)
     attributes: tuple[Hashable, ...]
 
 
-def forget(gone: Kept) -> None:
+def forget(gone: NodeReference) -> None:
     """Forget a node that is no more, unless an equal one has been made since."""
     if _known.get(gone.attributes) is gone:
         del _known[gone.attributes]
 
 
-_known: dict[tuple[Hashable, ...], Kept] = {}
+_known: dict[tuple[Hashable, ...], NodeReference] = {}
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
@@ -73,7 +73,7 @@ def interned(
     found = None if known is None else known()
     if found is None:
         found = Node(*attributes)
-        known = _known[attributes] = Kept(found, forget)
+        known = _known[attributes] = NodeReference(found, forget)
         known.attributes = attributes
     return found
 

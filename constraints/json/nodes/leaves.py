@@ -62,13 +62,13 @@ def enclosed(
 
 
 @metered(maxsize=1024)
-def number(shape: Numbers, notation: Notation) -> Node:
+def number_node(shape: Numbers, notation: Notation) -> Node:
     """Return the node of the numbers of a shape."""
-    return lex(numbers.number(shape, notation))
+    return lex(numbers.number_dfa(shape, notation))
 
 
 @metered(maxsize=1024)
-def string(shape: Strings, spelling: Spelling) -> Node:
+def string_node(shape: Strings, spelling: Spelling) -> Node:
     """Return the node of the strings of a shape, with the bytes around them. Raises ``TooManyStates``."""
     if shape.least > limits.LENGTH:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
