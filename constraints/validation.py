@@ -45,7 +45,7 @@ def several(value: Any, path: str, what: str) -> list[Any]:
 
 
 def token_texts(value: Any) -> dict[int, str]:
-    """Return the texts of tokens by number, which JSON writes as a string; none for None.
+    """Return a mapping from token ids to texts; keys may be strings of digits, as in JSON. None gives an empty one.
 
     Raises ``UnsupportedConstraint`` for anything else.
     """

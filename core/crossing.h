@@ -5,10 +5,10 @@
 // so the whole is a shortest path in a pushdown system, found in the order of costs (Knuth 1977). Costs are whole numbers, and all
 // positions of one cost are one set: each answer is a list of sets, by cost.
 //
-// What a token has after a place can be written anew, from between two tokens, in a number of tokens that is known (`Trie::suffix_cost`). So
-// where the root is met, a place in a token is needed only if it is cheaper by more than that, and far dearer exits are not sought. Of
-// the dearest that are, only those are of use after which a token takes the most anew: they are few, so that of the trie only the ways
-// to them are read. This holds where no part has a budget: there the tokens of each part count.
+// Suffix cost of a trie node (`Trie::suffix_cost`): the most tokens that write the rest of a token from there, beginning between two tokens.
+// So once the root is reached at cost c, a node inside a token helps only if its own cost is below c less its suffix cost, and exits at
+// c + the largest suffix cost or more are not sought. Near that limit only nodes of high suffix cost matter: they are few, and only the
+// paths of the trie to them are read. Where parts have budgets this does not hold, as the tokens of each part count.
 //
 // Budgets of parts (TOKENS) need no registers of their own: a token that ends inside a part has written a byte of it, so the cost of
 // an exit says how many have, but for the one in progress. Of exits at one position the cheapest is enough, unless a part still
@@ -380,7 +380,7 @@ class Crossing {
     }
   }
 
-  // A frame that calls others.
+  // One step of a frame that reads no bytes itself, from a place at some cost: its exits, and activations of the nodes that it calls.
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     i32 need = lacking(number, cost);
@@ -484,7 +484,7 @@ class Crossing {
     if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(2, most_suffix_cost(act.node)) - 2);
   }
 
-  // A frame that reads bytes: tokens inside it, and where it may end.
+  // One step of a frame that reads bytes, from a place at some cost: the places between tokens that it comes to, and its exits.
   void read(i32 number, i32 cost, Place place, i32 table) {
     i32 node = acts_[number].node;
     const i32 label = node < NONE ? i32(Stacks::high(acts_[number].reg)) : NONE;
@@ -535,7 +535,7 @@ class Crossing {
     return follow == Follow::ANY ? position : positions_.before(position, stacks_.follow.bytes_of(follow), follow);
   }
 
-  // The most tokens that write anew what a token has after a text of a table.
+  // The largest suffix cost of a token after a text of a table.
   i32 most_suffix_cost(const Table& table) const {
     i32 found = 0;
     for (int byte = 0; byte < 256; ++byte)
@@ -543,7 +543,7 @@ class Crossing {
     return found;
   }
 
-  // The same of the texts of an activation's node that are not empty.
+  // The largest suffix cost of a token after a nonempty text of an activation's node.
   i32 most_suffix_cost(i32 node) {
     if (node < NONE) return most_suffix_cost(stacks_.tables[-2 - node]);
     if (suffix_cost_.size() < stacks_.nodes.size()) suffix_cost_.resize(stacks_.nodes.size(), NONE);

@@ -73,7 +73,7 @@ class Follow {
     std::vector<i32> callers;
   };
 
-  // Take in the nodes that were added since, and rules that were defined.
+  // Bring the FOLLOW sets up to date with nodes that were added, and rules that were defined, since the last call.
   void update() {
     if (all_.size() == nodes_.size() && undefined_.empty()) return;
     std::vector<i32> added, given;

@@ -20,7 +20,7 @@ class Lexer {
     for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
   }
 
-  // `env`: tables that are open around it, of which each text is read as well; see `observers.h`.
+  // The tokens and exits read from a state, from a position in the trie. `env`: WITHIN tables around it that read along (`observers.h`).
   const Lexed& of(i32 table, i32 state, i32 position, i32 env = 0) {
     Index::Key key{u64(u32(table)), u64(u32(state)) | u64(u32(env)) << 32, u64(u32(position))};
     i32 known = index_.find(key);
@@ -335,8 +335,8 @@ class Lexer {
     return found;
   }
 
-  // What a table reads from a state on, as far as a token is long and no byte comes that is rare and leads away from the state; its states
-  // are numbered as they are met. False if that is too much.
+  // Write in `form` the part of a table that is read from a state within the longest token, without the rare bytes that lead away from it,
+  // and in `order` its states as they are met, by which it is numbered: equal forms read alike. False if it has over MOST_AHEAD numbers.
   bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
     if (!table.deterministic) return false;
     away_ = ByteSet();
@@ -427,8 +427,8 @@ class Lexer {
     if (table.label[at.state] >= 0 && trie.places[place].after > place + 1) making.exit(at.state, at.characters, env).push_back(at.position);
   }
 
-  // All below a node of the trie, in the depth-first order. Where `others` are asked for, a byte that leads away is not read: the node to
-  // which it leads is put there, with the state before it.
+  // Read all that is below a node of the trie, depth first, and note tokens and exits in `making`. With `others` the bytes of `away_` are
+  // not read: the nodes to which they lead are appended there, each with the state before it.
   void sweep(const Table& table, const At& from, i32 node, Making& making, std::vector<At>* others = nullptr) {
     const Trie& trie = positions_.trie();
     const Trie::Place* places = trie.places.data();

@@ -56,10 +56,10 @@ class Masks {
   // The tokens that may follow.
   const TokenSet& words(i32 configuration, bool spelled) { return sets_[filled(configuration, spelled).set]; }
 
-  // An upper bound of the tokens that complete a text after any token that may follow.
+  // An upper bound of the tokens that complete the text, whichever token comes next.
   i64 enough(i32 configuration, bool spelled) { return filled(configuration, spelled).most; }
 
-  // Those of them after which `left` tokens suffice.
+  // The tokens that may follow and after which `left` tokens can complete the text.
   const TokenSet& words_within(i32 configuration, i64 left, bool spelled) {
     if (left < 0) return sets_[NOTHING];
     const Known& all = filled(configuration, spelled);

@@ -176,7 +176,7 @@ class Observed {
     return reaches_kind(item.stack, DIFFERS);
   }
 
-  // Whether such a node may come on a stack.
+  // Whether a node of these kinds may be called by a frame of a stack.
   bool reaches_kind(i32 stack, Kinds kinds) {
     std::vector<i32>& of_stack = of_stack_[kinds];
     std::vector<i32> above;

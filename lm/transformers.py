@@ -343,7 +343,7 @@ class TransformersLM(Multiplies):
         return found
 
     def check_room(self, prompt: Prompt, new_tokens: int) -> None:
-        """Raise :class:`ContextTooLong` if the model has too few positions for a prompt and so many tokens after it."""
+        """Raise :class:`ContextTooLong` if the model has too few positions for a prompt and ``new_tokens`` tokens after it."""
         if self._limit is None:
             return
         length = len(self._texts.encode(prompt))

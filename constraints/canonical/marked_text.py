@@ -153,7 +153,7 @@ def small(machine: Any, atoms: int) -> Nfa:
 
 
 def with_marks(automaton: Nfa, atoms: Sequence[CodePoints], spelling: SymbolAlphabet) -> Nfa:
-    """Rewrite an automaton over atoms as one over UTF-8 bytes and marks."""
+    """Return an automaton's DFA over bytes: atom i is a character of ``atoms[i]``, written as ``spelling`` says; marks stay."""
     arcs = list[tuple[int, Nfa | None, int]]()
     together = dict[tuple[int, int], list[tuple[int, int]]]()
     for source, low, high, target in automaton.edges.tolist():

@@ -84,7 +84,7 @@ class AtomThreads(first_match.ByteThreads):
         return super().item(item, flags, then)
 
     def before(self, atoms: Atoms, then: int) -> int:
-        """Add a node that is passed only before one of these atoms."""
+        """Add a node that threads pass only if the next atom is in ``atoms``; it leads to ``then``. Return its number."""
         entry = self.node([then])
         self.ahead[entry] = atoms
         return entry

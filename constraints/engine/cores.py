@@ -45,7 +45,7 @@ class CoreEngine:
 
     @property
     def full(self) -> bool:
-        """Whether what it has kept takes more than :data:`MOST_BYTES`, and than twice what one constraint needs to start."""
+        """Whether its caches take more than :data:`MOST_BYTES` and more than twice what one constraint needs to start."""
         return bool(self.core.bytes() > self.most)
 
     def automaton(self, number: int, spelled: bool, ends: bool) -> Automaton:

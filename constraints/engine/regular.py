@@ -89,7 +89,7 @@ def _least(one: Bounds, other: Bounds) -> Bounds:
 
 
 def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrowing, ...]]:
-    """Return the automaton of the texts within bounds, and what they cut."""
+    """Return the finite automaton of a program's texts within ``bounds``, and a ``Narrowing`` for each kind of text cut."""
     cuts, rules = Cuts(), Rules()
     some = rewritten(program, partial(_bounded, bounds=bounds, cuts=cuts, rules=rules))
     _define(rules)
@@ -180,7 +180,7 @@ def _define(rules: Rules) -> None:
 
 
 def _has_items(root: Node, made: set[Node]) -> bool:
-    """Return whether an ``ITEM`` is reached from a node, not counting those of another ``APART`` inside.
+    """Return whether an ``ITEM`` of this node's own ``APART`` is reached: those of an ``APART`` inside do not count.
 
     ``made``: rules that stand for others without their items; nothing is sought in them.
     """

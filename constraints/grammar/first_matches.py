@@ -156,7 +156,7 @@ class FirstMatchCopier:
     # ------------------------------------------------------------ copies
 
     def rule(self, name: str, beside: Texts, after: Texts) -> str:
-        """Return the name of the copy of a rule beside which, and after which, some of these rules may begin."""
+        """Return the name of the copy of a rule for terminals that may begin ``beside`` it, or ``after`` it."""
         key = name, beside, after
         if key not in self._names:
             spend(10)

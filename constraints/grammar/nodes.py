@@ -239,7 +239,7 @@ def factored(options: Sequence[Node]) -> Node:
 
 
 def repeated(part: Node, low: int, high: int | None) -> Node:
-    """Return the node of ``low`` to ``high`` texts of another in a row: one table if it is small, so that guides count."""
+    """Return the node of ``low`` to ``high`` texts of ``part`` in a row; as one table if it is small, so that guides count."""
     found = nodes.repeat(part, low, high)
     most = low if high is None else high
     if (

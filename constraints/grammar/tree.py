@@ -96,11 +96,11 @@ Expression = Text | Ref | Series | Choice | Repeat | Without
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The terminals of an indenter.
+    """What an indenter of Lark says: the terminals of line breaks, indentation and parentheses, and the width of a tab.
 
-    ``newline``, ``indent``, ``dedent``, ``opening``, ``closing``: names of rules; ``breaks``: the texts of a NEWLINE up to its
-    last line break, after what is ignored; ``begun``, ``inside``: for the texts of each terminal those at the beginning of a
-    line and inside of parentheses; ``end``: what is ignored at the end; ``tab``: the columns of a tab.
+    ``newline``, ``indent``, ``dedent``, ``opening``, ``closing``: names of terminals; ``tab``: columns. ``breaks``: NEWLINE up
+    to its last line break, with ignored text before it. ``begun``, ``inside``: by terminal, its texts (with ignored text before
+    them) at the beginning of a line, and inside parentheses. ``end``: the ignored text that may end the whole.
     """
 
     newline: str

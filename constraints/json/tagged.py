@@ -64,7 +64,7 @@ def in_common(tags: Sequence[Sequence[Tags]]) -> list[list[int]]:
 
 
 def not_excluded(parts: Sequence[Sequence[Objects]]) -> list[Collection[int]]:
-    """Return for each alternative those in which the members that it requires may be."""
+    """Return for each alternative the numbers of those that allow all the members that it requires."""
     every, open_ones = range(len(parts)), set[int]()
     holders: dict[str, set[int]] = {}
     for i, shapes in enumerate(parts):

@@ -191,7 +191,7 @@ class Style:
 
     @cached_property
     def joint(self) -> bytes:
-        """What a table of names has behind a name: the colon, or nothing if white space may stand before it."""
+        """The bytes behind a name in a table of names: the colon, or none if white space may stand before the colon."""
         return b"" if self.blank else self.colon
 
     @cached_property

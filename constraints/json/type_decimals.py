@@ -59,7 +59,7 @@ def a_number(value: Any) -> int | float:
 
 
 def decimal_places(places: int | None) -> Schema:
-    """Return the condition of at most so many digits after the point."""
+    """Return the schema of numbers with at most ``places`` digits after the point; an empty schema if that excludes none."""
     return (
         {}
         if places is None or places > EXACT_DIGITS

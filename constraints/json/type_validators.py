@@ -113,7 +113,7 @@ def is_users(function: Any) -> bool:
 
 
 def checked(schema: Schema, function: Any, core: Any) -> Schema:
-    """Return a schema with what one function of a core schema says."""
+    """Return a schema narrowed by one validator of Pydantic's core schema: ``function``, known by its module and name."""
     module, name = identity(function)
     if (module, name) in UNKNOWN:
         return refused(UNKNOWN[module, name])

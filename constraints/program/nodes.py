@@ -64,9 +64,9 @@ def interned(
     members: int = 0,
     ordered: bool = False,
 ) -> Node:
-    """Return the node of these attributes, as :class:`.Node` has them: the one that is known if an equal one is alive.
+    """Return the node with these attributes of :class:`.Node`: the existing one if it is alive, else a new one (hash-consing).
 
-    Not for rules. The functions below ask for it; they leave out what cannot be read.
+    It simplifies nothing; the functions below do, and call this. Rules are made by :func:`rule`.
     """
     attributes = kind, parts, tables, low, high, required, members, ordered
     known = _known.get(attributes)

@@ -86,7 +86,7 @@ def from_bytes(data: bytes) -> tuple[Node, bool, tuple[Narrowing, ...]]:
 
 
 def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: bytes) -> Node:
-    """Return the program of these rows and arrays; ``key`` is that of its rules."""
+    """Return the program that ``read`` (JSON) and ``arrays`` describe. Its rules are named by ``key`` and their row."""
     tables = list[Table]()
     at = dict.fromkeys(ARRAYS, 0)
 

@@ -189,7 +189,7 @@ def tool_calls(
 def answers(
     style: Family, read: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrowed
 ) -> Constraint:
-    """Accept the answers in a format. ``asked``: "auto", "required", "none" or "text_then_calls"."""
+    """Accept answers with calls of the tools ``read``; ``asked``: "auto", "required", "none" or "text_then_calls"."""
     if asked == "none":
         return free(without=style.trigger)
     if asked == "text_then_calls":

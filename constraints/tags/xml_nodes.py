@@ -69,7 +69,7 @@ class XmlWriter:
         return nodes.alt(*(self.written(some, rest.encode(), end.encode()) for some in self.values(need)))
 
     def written(self, some: XmlValues, rest: bytes, end: bytes) -> Node:
-        """Return the node of the elements that have one of these values."""
+        """Return the node of an element from its type on: ``rest`` of its begin tag, one of the values ``some``, ``end``."""
         begin, pad = nodes.text(some.type.encode() + rest), self.style.around if some.padded else ""
         if isinstance(some.texts, Strings):
             quote = self.style.quote.encode()
@@ -229,7 +229,7 @@ class XmlWriter:
 def then_others(
     members: Callable[[int, int | None], Node], other: Node, size: int, least: int, most: int | None
 ) -> Node:
-    """Return the node of members and then others, ``least`` to ``most`` in all. ``members``: so many of ``size``."""
+    """Return ``least`` to ``most`` members: ``members(low, high)`` of the ``size`` declared ones, and then others."""
     options = []
     for count in range(min(least, size + 1) if most is None else min(size, most) + 1):
         left = None if most is None else most - count

@@ -124,7 +124,7 @@ class ArrayFilter:
             self.parameters = [p.clone() for p in self.parameters]
 
     def fits(self, parameters: Sequence[Tensor], tokens: Int[Tensor, "n batch"]) -> bool:
-        """Return whether the filter was made for parameters of these values, and for rows like these."""
+        """Return whether the filter can be used again: parameters of the same values, and a batch of this size and device."""
         return (
             len(self.u) == tokens.shape[1]
             and self.u.device == tokens.device

@@ -106,7 +106,7 @@ def items(writer: ValueWriter, shape: Arrays, inner: Inner) -> Node:
 
 
 def in_brackets(writer: ValueWriter, least: int, some: Callable[[int], Node]) -> Node:
-    """Return the node of an array. ``some``: at least so many of its items, with what is between them."""
+    """Return the node of an array. ``some(n)``: the node of n items or more, with commas between them."""
     return enclosed((b"[", b"]"), some, least, writer.style, writer.style.lead)
 
 

@@ -49,7 +49,7 @@ def objects(writer: ValueWriter, need: Need, style: Style) -> list[Node]:
 def in_braces(
     writer: ValueWriter, need: Need, form: Form, order: Sequence[int], style: Style, inner: Inner
 ) -> Node:
-    """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
+    """Return the node of the objects of a form. ``order``: the indices of its names, as members come if the form has orders."""
     spend(5 * len(order))
     value = {i: inner(form.needs[i]) for i in form.required}
     if NOTHING in value.values():

@@ -50,7 +50,7 @@ def value_node(
 
 
 def levels(plain: ValueWriter, most: int) -> tuple[int, bool]:
-    """Return to how many levels of nesting values are followed, at most so many, and whether that is all of them."""
+    """Return the number of levels of nesting that are written out, at most ``most``, and whether no value is deeper."""
     assert plain.parts is not None
     level, size = {plain.needs.keywords.root(): None}, 1
     for depth in range(most):

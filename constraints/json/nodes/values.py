@@ -92,7 +92,7 @@ class ValueWriter:
 
     @cached_property
     def comma(self) -> Node:
-        """What stands between items."""
+        """The node of a comma between items, with its white space."""
         return nodes.seq(nodes.text(self.style.comma), self.blank)
 
     @property
