@@ -151,8 +151,8 @@ class Breaks {
     }
   }
 
-  // The members that must still come, each with some name. One of them may be that whose name is in progress; after it an empty value may
-  // be all that is left.
+  // The least cost of the members of a bag that must still come, each with its cheapest name. If a name is in progress, it may be that of
+  // the dearest of them, which then costs nothing.
   Cost bag(i32 number, i32 node, u64 reg, Cost after) {
     const Node& n = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);

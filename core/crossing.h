@@ -113,7 +113,7 @@ class Crossing {
   void allow(u64 places) { account_.stop = places > ~taken ? ~0ull : taken + places; }
 
  private:
-  struct Allowance {
+  struct Meter {
     u64 taken = 0, stop = ~0ull;
   };
   struct Place {  // where an activation has come: a register of its frame, a position, and what tables around it are in
@@ -151,7 +151,7 @@ class Crossing {
     size_t ends;  // of this cost, that were asked
   };
 
-  // Whether the rest of a stack is known; otherwise how it is sought.
+  // Whether the fewest tokens of the rest of a stack are known; then they are in `answer`, otherwise `turn` begins the search for them.
   bool answered(i32 stack, i32 position, i32 budgets, i32 tables, i32 most, i32& answer, Turn& turn) {
     answer = FAR;
     if (most < 0) return true;
@@ -295,8 +295,8 @@ class Crossing {
     return found;
   }
 
-  // Whether a text that counts its characters came here no dearer with fewer of them, and has enough: then it can end wherever
-  // this one can.
+  // Whether a COUNT was in the same state and position before, at no higher cost, with no more characters, and already with enough
+  // of them: then it can end wherever this one can. If not, the place is noted.
   bool dominated(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     if (node < 0 || stacks_.nodes[node].kind != COUNT) return false;
@@ -327,8 +327,8 @@ class Crossing {
   // The costs of an activation that are not told apart have one level, which is above 32 bits.
   u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
 
-  // The nodes of a position that were not met before under a key of an activation, which are met from now on, without those after which the
-  // root, which was met there, serves as well: a token in progress costs one more, and what is left of it may be written by other tokens.
+  // The nodes of a position that an activation has not met before under a key; from now on they are met. If it met the root there, nodes of
+  // low suffix cost are left out: from the root other tokens write the rest as cheaply.
   i32 unmet(i32 number, i32 cost, u64 key, At entry) {
     i32 position = entry.position;
     Index::Key at{u64(u32(number)) | level(number, cost), key, u64(u32(entry.tables)) << 32 | 9};
@@ -582,9 +582,9 @@ class Crossing {
     return sought_.back();
   }
 
-  // Leave the labels through which a distance is sought. Of a few members that are missing all are; beyond a few one of the first two is
-  // next, beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many those
-  // with the shortest texts first.
+  // Reduce `labels` to those through which a distance is sought. Of required members that are missing: all, if they are at most EVERY_ORDER;
+  // the first two, if at most twice as many; else the first. Others are read only where more members are needed, those with the shortest
+  // texts first.
   void keep_short_ways(i32 node, u64 reg, std::vector<u64>& labels) {
     const Node& bag = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);
@@ -652,8 +652,8 @@ class Crossing {
   Stacks& stacks_;
   Positions& positions_;
   Lexer& lexer_;
-  Allowance own_;  // of the first one
-  Allowance& account_;
+  Meter own_;  // of the first one
+  Meter& account_;
   Stable<Act> acts_;
   Index index_, who_index_, rest_index_, met_index_, sought_index_;
   i32 whos_ = 0;  // pairs of a node and what may follow it

@@ -397,7 +397,7 @@ class Lexer {
     return bytes <= FEW_BYTES;
   }
 
-  // One byte further from all nodes of a position together.
+  // Read one more byte from all nodes of a position together: each place reached is put into `todo`.
   void step_all(const Table& table, const At& at, std::vector<At>& todo, Making& making) {
     const Trie& trie = positions_.trie();
     for (size_t i = table.begin[at.state]; i < table.begin[at.state + 1]; ++i) {

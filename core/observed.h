@@ -115,7 +115,7 @@ class Observed {
     return found;
   }
 
-  // Let an item that `size` bytes of another's witness lead to go on with the rest of it, whatever way is known.
+  // Set the witness of `after`, to which the first `size` bytes of the witness of `item` lead, to the rest of that witness.
   void follow(Item item, size_t size, Item after) {
     const Item inside = split(after).inside;
     size_t read = 0;  // bytes
@@ -236,8 +236,8 @@ class Observed {
     return found;
   }
 
-  // A text from what is inside an observer to its end: one that is known, which need not be of these texts of items as long as all
-  // differ, or one that is sought.
+  // A text from an item inside an observer to its end: a known one that keeps all items distinct, even if it was found for other texts of
+  // items, or else one that is searched for now.
   Way& way(Item item) {
     if (i32 known = found(item); known != NONE) {
       if (ways_[known].bytes == GAVE_UP) gave_up();
@@ -367,7 +367,7 @@ class Observed {
     return found <= most ? found : FAR;
   }
 
-  // A search for at most `most` tokens, which also notes the text.
+  // The result of a search for a text of at most `most` tokens: their number and the text; cached.
   const Sought& by_tokens(Item item, i32 most, bool spelled) {
     static const Sought none{FAR, 0, false, {}};
     if (most < 0 || left_ <= 0) return none;
