@@ -26,7 +26,7 @@ from .tools import Tool
 def arguments(
     tools: Sequence[Tool], style: Style, inner: Style, order: str, nested: str = "declared"
 ) -> tuple[dict[str, Node], list[Narrowing]]:
-    """Return by tool the node of its arguments, without texts if none satisfy its schema; and what these nodes lack.
+    """Return by tool's name the node of its arguments (without texts if none satisfy its schema), and what these nodes lack.
 
     ``style`` is the surface syntax of the object of all arguments, ``inner`` that of its values. ``order``: "declared" or "any";
     ``nested``: that of the members of values.

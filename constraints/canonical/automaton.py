@@ -58,7 +58,7 @@ def excluding(constraint: Nfa, excluded: list[str]) -> Nfa:
 
 
 class Build:
-    """The construction of the token automaton: states are numbered as they are reached from the start."""
+    """Builds the token automaton of canonical texts from the byte automaton ``marked``, states in the order they are reached."""
 
     def __init__(self, marked: Nfa, found: Segmentation, vocab: Vocabulary, require_eos: bool) -> None:
         self.marked, self.found, self.vocab, self.require_eos = marked, found, vocab, require_eos

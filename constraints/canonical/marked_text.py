@@ -124,7 +124,7 @@ def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
 
 
 def small(machine: Any, atoms: int) -> Nfa:
-    """Return the minimal DFA over atoms and marks, each written as one byte."""
+    """Return the minimal DFA of a split (``machine``, see :class:`SplitSearch`): atoms and marks are one byte each."""
     if atoms >= MARK:
         raise refused("pre-tokenizer of too many classes of characters")
     number, queue, edges = {machine.start: 0}, [machine.start], list[tuple[int, int, int, int]]()

@@ -163,7 +163,7 @@ def of_text(text: str) -> CodePoints:
 
 
 def spelled_out(pattern: str, engine: ClassReader) -> str:
-    """Return the pattern with the classes that engines read differently written out as ranges."""
+    """Return a pattern with its character classes written out as ranges where engines of patterns read them differently."""
     parts, position = [], 0
     while found := CLASS.match(pattern, position):
         position, text = found.end(), found[0]

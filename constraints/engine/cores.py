@@ -132,8 +132,8 @@ TOO_MANY = f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to
 
 
 def within_limits(call: Callable[..., T]) -> Callable[..., T]:
-    """Return a call of the engine that keeps to the limits of the request.
-    It raises ``TooManyStates`` and ``ConstructionStopped``."""
+    """Wrap a call of the engine, so that it keeps to the limits of the request.
+    The call raises ``TooManyStates`` and ``ConstructionStopped``."""
 
     def limited_call(*given: Any) -> T:
         for _ in range(MOST_STEPS // SLICE):

@@ -43,10 +43,10 @@ WHOLE = (Kind.ITEM, Kind.LEX, Kind.COUNT, Kind.APART, Kind.RULE)
 def bounded(
     program: Node, depth: int | None = None, length: int | None = None
 ) -> tuple[Nfa, tuple[Narrowing, ...]]:
-    """Return an automaton of a program's texts, or of some of them; and what it lacks.
+    """Return a finite automaton of a program's texts, or of some if all are too many, and the narrowings where it lacks some.
 
-    ``depth``, ``length``: bounds that were asked for. Raises ``TooManyStates``, and ``UnsupportedConstraint`` if parts have
-    budgets of tokens.
+    ``depth``, ``length``: bounds that were asked for (see :class:`Bounds`). Raises ``TooManyStates``, and
+    ``UnsupportedConstraint`` if parts have budgets of tokens.
     """
     program = pruned(program)
     if has_budgets(program):
@@ -105,7 +105,7 @@ def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrow
 
 
 def _bounded(node: Node, bounds: Bounds, cuts: Cuts, rules: Rules) -> Node:
-    """Return a node of some of the texts, and note what is cut."""
+    """Return a node of its texts within ``bounds``, and note in ``cuts`` what is left out."""
     why = "a finite automaton of all of them would be too large"
     match node.kind:
         case Kind.COUNT if node.high is not None and node.high > (most := max(node.low, bounds.length)):
@@ -126,7 +126,7 @@ def _bounded(node: Node, bounds: Bounds, cuts: Cuts, rules: Rules) -> Node:
 
 
 def _items(root: Node, most: int, rules: Rules) -> Node:
-    """Return the texts of a node that read at most one item, or none (``most=0``).
+    """Return the node of the texts in which at most ``most`` items (0 or 1) are read.
 
     ``rules``: the rules that stand for others, by rule and ``most``; they are defined when those are (:func:`_define`).
     """

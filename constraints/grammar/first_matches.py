@@ -61,7 +61,7 @@ def after_itself(name: str, option: Expression) -> Expression | None:
 
 
 class FirstMatchCopier:
-    """Copies rules for what may begin beside them, and after them."""
+    """Copies rules so that each copy knows the terminals that may begin in its place, and after it; see the module."""
 
     def __init__(self, grammar: Rules, start: str) -> None:
         self.grammar = grammar

@@ -45,7 +45,7 @@ def breaks_of(newline: Nfa) -> Nfa:
 
 
 def continuing(newline: Nfa, breaks: Nfa) -> Nfa:
-    """Return the texts that begin with a byte by which a NEWLINE would go on after a line break and blanks."""
+    """Return the texts whose first byte would lengthen a NEWLINE that has a line break and blanks."""
     ends = dfa.minimize(nfa.concat([breaks, BLANKS]))
     whole = dfa.minimize(newline)
     seen = {(int(ends.start[0]), int(whole.start[0]))}
@@ -68,7 +68,7 @@ def with_indentation(grammar: Rules, start: str, layout: Layout) -> tuple[Rules,
 
 
 class Indenting(Copier):
-    """Copies rules for where in a line they begin."""
+    """Copies each rule once for each place in a line at which it may begin; see the module for the places."""
 
     def __init__(self, grammar: Rules, layout: Layout) -> None:
         super().__init__(grammar)

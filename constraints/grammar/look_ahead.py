@@ -30,7 +30,7 @@ Followed = tuple[tuple[Nfa, Nfa | None], ...]
 
 
 def followed(builder: Builder, items: Sequence[Item], flags: int) -> Followed | None:
-    """Return the texts of a pattern by what may follow them.
+    """Split the texts of a pattern by the languages that must follow them (its look-ahead).
 
     None if they depend on the text before them, or it is not known which match is preferred.
     """
@@ -190,7 +190,7 @@ def moved(after: Nfa) -> Nfa:
 
 
 def by_what_follows(after: Nfa) -> Followed:
-    """Return the texts before ⊙, by the language after it."""
+    """Split words t ⊙ z: return each language of z that occurs, with the texts t before it."""
     plain = after.plain
     targets: dict[int, list[int]] = {}
     rows = []

@@ -129,7 +129,7 @@ class Chart:
 
 
 def ways(e: Expression, rounds: int, below: Left) -> list[Left]:
-    """Return the stacks that may stand in the place of an expression that is made of others: what to read first is on top.
+    """Expand a compound expression: return the stacks that may replace it, what is read first on top.
 
     ``rounds``: how often a repeat has been read; ``below``: the stack under the expression.
     """

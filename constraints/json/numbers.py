@@ -93,7 +93,7 @@ def number_dfa(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa:
 
 
 def values(shape: Numbers, notation: Notation) -> Nfa:
-    """Return the texts of a shape's numbers, before :func:`number` restricts the notation."""
+    """Return the texts of a shape's numbers, before :func:`number_dfa` restricts the notation."""
     if shape == Numbers():
         return NUMBER
     whole = PLAIN_INTEGER if notation.whole else INTEGER

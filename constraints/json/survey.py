@@ -52,7 +52,7 @@ def narrowings(
     escapes: bool = False,
     place: Callable[[str], str] = str,
 ) -> tuple[Narrowing, ...]:
-    """Return what the automaton lacks of what the schemas say; warn of misspelt keywords. Raises ``UnsupportedConstraint``.
+    """Return where less is accepted than the schemas say, and warn of misspelt keywords. Raises ``UnsupportedConstraint``.
     ``escapes``: whether strings may have escapes that are not needed. ``place``: a path as the warnings have it."""
     schemas = list(reached(document))
     for schema, path in schemas:

@@ -35,7 +35,7 @@ EDGES = 4
 
 
 def to_bytes(root: Node, is_finite: bool, narrowed: Iterable[Narrowing]) -> bytes:
-    """Return a program, whether it is to be a finite automaton, and what it lacks. In each process the same bytes.
+    """Serialise a program, whether it is to be a finite automaton, and its narrowings; the bytes are the same in each process.
 
     What was asked for and given comes back as its text, unless it is a text, a number or None.
     """

@@ -31,7 +31,7 @@ REFUSED = {
 
 
 def re_pattern(pattern: str, flags: int = 0) -> str:
-    """Return the pattern in the syntax of ``re``.
+    """Translate a pattern with constructs of other dialects to the syntax of ``re``.
 
     Raises ``UnsupportedConstraint`` with the position for constructs of dialects that are not read.
     """

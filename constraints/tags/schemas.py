@@ -29,7 +29,7 @@ from .xml_styles import ParameterStyle
 
 
 class Excluding(Needs):
-    """The needs of a document without the values in whose strings or names one of some words occurs."""
+    """The needs of a document, without values that contain one of ``words`` in a string or a name."""
 
     def __init__(self, of: Needs, words: tuple[str, ...]) -> None:
         self.__dict__.update(of.__dict__)

@@ -179,7 +179,7 @@ def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool)
 def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, Constraint]:
     """Return by trigger the constraint of what follows it: the rest of one of the tags that begin with it.
 
-    Raises ``UnsupportedConstraint`` as :func:`apart`, and if not exactly one trigger starts a tag.
+    Raises ``UnsupportedConstraint`` as :func:`check_triggers`, and if not exactly one trigger starts a tag.
     """
     check_triggers(triggers)
     groups: dict[str, list[Constraint]] = {}

@@ -143,7 +143,7 @@ def sequence(writer: ValueWriter, shape: Arrays, inner: Inner) -> Node:
 def states(
     writer: ValueWriter, start: S, ways: Callable[[S], Iterable[tuple[Node, S]]], done: Callable[[S], bool]
 ) -> Node:
-    """Return the node of items of which some are counted: a rule for each state, and the first item before.
+    """Return the node of items with counts: one rule for each state that is reached (the counts so far).
 
     ``ways``: the items that may come next, each with the state after it. ``done``: whether there need not be another item.
     """
