@@ -61,7 +61,7 @@ def check_same(
         )
 
 
-class Tokens(NamedTuple):
+class VocabularyPrint(NamedTuple):
     """The number of tokens of a vocabulary and its fingerprint, for :func:`check_vocabularies`."""
 
     vocab_size: int

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Reading(NamedTuple):
+class TokenizerReading(NamedTuple):
     """The tokens of a tokenizer: the bytes of each id, the end token that it names, and the object that encodes text."""
 
     tokens: list[bytes | None]
@@ -50,7 +50,7 @@ def is_backend(tokenizer: Any) -> TypeGuard[Tokenizer]:
     return isinstance(tokenizer, Tokenizer)
 
 
-def read(tokenizer: Any) -> Reading:
+def read(tokenizer: Any) -> TokenizerReading:
     """Read the bytes of a tokenizer's tokens; it is a tokenizer of one of the libraries above.
 
     They are read once for each tokenizer, and again when its tokens have changed. Raises ``FormatError`` for families whose
@@ -58,7 +58,7 @@ def read(tokenizer: Any) -> Reading:
     decoder writes its tokens differently.
     """
     tokens, eos = once(tokenizer, ("read", *state(tokenizer)), lambda: _read(tokenizer))
-    return Reading(tokens, eos, source_of(tokenizer))
+    return TokenizerReading(tokens, eos, source_of(tokenizer))
 
 
 def _read(tokenizer: Any) -> tuple[list[bytes | None], int | None]:

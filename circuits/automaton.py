@@ -143,7 +143,7 @@ class Automaton(Chain):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is derived from the automaton: another process makes its own."""
-        return {name: value for name, value in vars(self).items() if name != "kept"}
+        return {name: value for name, value in vars(self).items() if name != "cache"}
 
     @property
     def num_states(self) -> int:
@@ -396,10 +396,10 @@ def _from_arguments(
     eos: int | None,
     narrowed: Sequence[Sequence[Any]] = (),
 ) -> Automaton:
-    if not (initial.is_floating_point() and final.is_floating_point()):
-        raise ShapeError(
-            f"Automaton: initial and final must be floating point, not {initial.dtype} and {final.dtype}"
-        )
+    """Return the automaton of the arguments that :func:`_arguments` gives. Raises :class:`ShapeError` for whole numbers."""
+    types = initial.dtype, final.dtype
+    if not all(each.is_floating_point for each in types):
+        raise ShapeError("Automaton: initial and final must be floating point, not {} and {}".format(*types))
     starts, accepts = (v.nonzero()[:, 0].tolist() for v in (initial, final))
     found = Automaton(transitions, tokens, starts, accepts, len(initial), eos)
     found.narrowed = tuple(Narrowing(*fields) for fields in narrowed)

@@ -32,7 +32,7 @@ from .region_graph import Inputs, cp_join, image_regions, random_regions, region
 if TYPE_CHECKING:
     import networkx as nx
 
-Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
+ChainSteps = Sequence[tuple[Operator, InputLayer, Operator]]  # L_t, B_t, R_t
 
 
 class RandomParameters:
@@ -124,8 +124,8 @@ def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circu
     return circuit
 
 
-def chain(
-    initial: Float[Tensor, " states"], steps: Sequence[Step], final: Float[Tensor, " states"] | None = None
+def chain_circuit(
+    initial: Float[Tensor, " states"], steps: ChainSteps, final: Float[Tensor, " states"] | None = None
 ) -> Circuit:
     """Build the circuit initialᵀ Π_t L_t diag(B_t[x_t]) R_t final, whose steps may differ in operators, units and inputs.
 
@@ -138,7 +138,7 @@ def chain(
     >>> from tractile.layers import Bernoulli, Dense, Gaussian, Identity
     >>> coin, noise = Bernoulli(torch.tensor([0.0, 1.0])), Gaussian(torch.tensor([-1.0, 1.0]), torch.ones(2))
     >>> stay, copy = Identity(2), Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
-    >>> hybrid = tt.circuits.builders.chain(torch.tensor([0.5, 0.5]), [(stay, coin, copy), (stay, noise, stay)])
+    >>> hybrid = tt.circuits.builders.chain_circuit(torch.tensor([0.5, 0.5]), [(stay, coin, copy), (stay, noise, stay)])
     >>> tt.conditional(hybrid, {1: 2.0}, 0).exp()  # x_1 = 2 makes x_0 = 1 likely
     tensor([[0.1144, 0.8856]], dtype=torch.float64)
     """
@@ -155,7 +155,7 @@ def chain(
     return circuit
 
 
-def hmm(
+def hmm_circuit(
     initial: Float[Tensor, " hidden"], transitions: Sequence[Operator], layers: Sequence[InputLayer]
 ) -> Circuit:
     """Build an inhomogeneous HMM: a transition for each of n − 1 steps and an emission for each of n variables.
@@ -169,16 +169,16 @@ def hmm(
     >>> import tractile as tt
     >>> from tractile.layers import Categorical, Dense
     >>> first, last = Categorical(torch.tensor([[0.9, 0.1], [0.2, 0.8]])), Categorical(torch.eye(2, 3))  # 2 values, then 3
-    >>> two = tt.circuits.builders.hmm(torch.tensor([0.5, 0.5]), [Dense(torch.eye(2))], [first, last])
+    >>> two = tt.circuits.builders.hmm_circuit(torch.tensor([0.5, 0.5]), [Dense(torch.eye(2))], [first, last])
     >>> tt.log_marginal(two, torch.tensor([[0, 0], [0, 1]])).exp()
     tensor([0.4500, 0.1000], dtype=torch.float64)
     """
     if len(transitions) != len(layers) - 1:
         raise ShapeError(
-            f"hmm: {len(layers)} emissions need {len(layers) - 1} transitions, not {len(transitions)}"
+            f"hmm_circuit: {len(layers)} emissions need {len(layers) - 1} transitions, not {len(transitions)}"
         )
     stay = [Identity(layer.num_units) for layer in layers]
-    return chain(initial, list(zip(stay, layers, [*transitions, stay[-1]], strict=True)))
+    return chain_circuit(initial, list(zip(stay, layers, [*transitions, stay[-1]], strict=True)))
 
 
 def factorial_hmm(
@@ -329,7 +329,7 @@ def random_tree(num_variables: int, seed: int = 0) -> nx.DiGraph:
 
 __all__ = [
     "RandomParameters",
-    "chain",
+    "chain_circuit",
     "chow_liu",
     "chow_liu_tree",
     "cp",
@@ -337,7 +337,7 @@ __all__ = [
     "factorial_hmm",
     "factorised",
     "hidden_tree",
-    "hmm",
+    "hmm_circuit",
     "image_regions",
     "latent_tree",
     "random_regions",

@@ -98,7 +98,7 @@ class Chain(Described):
         return self._factors or (self,)
 
     @cached_property
-    def kept(self) -> dict[Hashable, Any]:
+    def cache(self) -> dict[Hashable, Any]:
         """A place for results derived from this chain that live as long as it does, by name; copies begin with none."""
         return {}
 
@@ -168,7 +168,7 @@ class Chain(Described):
 
     def _copy(self) -> Self:
         out = object.__new__(type(self))
-        out.__dict__.update((name, value) for name, value in self.__dict__.items() if name != "kept")
+        out.__dict__.update((name, value) for name, value in self.__dict__.items() if name != "cache")
         return out
 
     def for_vocabulary(self, fingerprint: str | None) -> Self:

@@ -33,7 +33,7 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: list[Node] = []
         self.root: int = -1
-        self.kept: dict[Hashable, Any] = {}
+        self.cache: dict[Hashable, Any] = {}
         """A place for results derived from the graph that live as long as it does, by name."""
 
     def input(self, layer: InputLayer, variable: int | None = None) -> int:

@@ -12,7 +12,7 @@ from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import Narrowing
 from ..layers.operator import TensorMap
-from .engine.tokens import Tokens
+from .engine.tokens import ProgramStates
 from .narrowing import merged
 from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
@@ -37,7 +37,7 @@ class ConstraintAutomaton(Automaton):
 
     def __init__(
         self,
-        lazy: Tokens,
+        lazy: ProgramStates,
         finite: Callable[[], Automaton],
         guide: Callable[[int], Automaton],
     ) -> None:
@@ -71,7 +71,7 @@ class ConstraintAutomaton(Automaton):
         return getattr(self.finite, name)
 
     @property
-    def lazy(self) -> Tokens:
+    def lazy(self) -> ProgramStates:
         """The automaton with states created on demand. A new one takes over when many states have been met: what holds states
         keeps theirs."""
         if self._lazy.full:
@@ -136,7 +136,7 @@ class ConstraintAutomaton(Automaton):
         lazy, state = self._after(tokens)
         return lazy.accepting(state)
 
-    def _after(self, tokens: Sequence[int]) -> tuple[Tokens, int]:
+    def _after(self, tokens: Sequence[int]) -> tuple[ProgramStates, int]:
         lazy = self.lazy
         state = lazy.start_state
         for token in tokens:

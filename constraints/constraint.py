@@ -26,7 +26,7 @@ from .compiled import ConstraintAutomaton
 from .contradictions import empty_language, lacking, unwritten
 from .engine.bytes import Bytes
 from .engine.regular import bounded, guiding
-from .engine.tokens import Tokens
+from .engine.tokens import ProgramStates
 from .explicit import written_and_kept, written_out
 from .narrowing import Narrowing, merged, report
 from .program import nodes, stored, tables
@@ -202,8 +202,8 @@ class Constraint:
             )
         tokens = tuple(each for each in narrowed if each.keyword == TOKEN)  # no text is missing there
         if len(tokens) == len(narrowed):
-            return Constraint(dfa.difference(utf8.text(), self.nfa), tokens)
-        without = dfa.difference(utf8.text(), nfa.union([self.nfa, exponents()]))
+            return Constraint(dfa.difference(utf8.any_text(), self.nfa), tokens)
+        without = dfa.difference(utf8.any_text(), nfa.union([self.nfa, exponents()]))
         return Constraint(without, (*tokens, NO_EXPONENTS))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
@@ -313,7 +313,7 @@ class Constraint:
         if canonical:
             found = self._written(vocab, require_eos, canonical, cache)
         else:
-            lazy = Tokens(self.program, vocab, require_eos)
+            lazy = ProgramStates(self.program, vocab, require_eos)
             if lazy.start_state < 0:
                 raise empty_language(self) if self.is_empty() else unwritten(self.program)
             written = partial(self._written, vocab, require_eos, False, cache)

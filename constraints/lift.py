@@ -111,7 +111,7 @@ class Relations:
         return np.repeat(np.arange(len(relations)), count), self.source[take], self.target[take]
 
     def compose(self, relation: Int[ndarray, " n"], klass: Int[ndarray, " n"]) -> None:
-        """Find what each of these relations becomes after a byte of a class; the pairs (relation, class) are distinct."""
+        """Compute the relations after one more byte: of class ``klass[i]`` after ``relation[i]``; the pairs are distinct."""
         request_limits.check()
         owner, source, middle = self.pairs(relation)
         want = middle * self.classes + klass[owner]

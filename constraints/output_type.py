@@ -140,7 +140,7 @@ def output_type(
             max_whitespace=max_whitespace,
             documents=documents,
         )
-        end = validation.text(thinking, "thinking")
+        end = validation.check_text(thinking, "thinking")
         return OutputType(free(until=end) + answer.constraint, partial(read_after, end, answer.parse))
     if isinstance(output, OutputType):
         return output

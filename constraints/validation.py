@@ -10,7 +10,7 @@ from ..errors import UnsupportedConstraint
 from . import limits
 
 
-def text(value: Any, path: str) -> str:
+def check_text(value: Any, path: str) -> str:
     """Return ``value``. Raise ``UnsupportedConstraint`` if it is no text or has a lone surrogate."""
     if not isinstance(value, str):
         raise UnsupportedConstraint(f"a text is needed, not {short(value)}", path=path)
@@ -45,7 +45,7 @@ def several(value: Any, path: str, what: str) -> list[Any]:
 
 
 def token_texts(value: Any) -> dict[int, str]:
-    """Return the texts of tokens by number, which JSON writes as a string; none for None.
+    """Return a mapping from token ids to texts; keys may be strings of digits, as in JSON. None gives an empty one.
 
     Raises ``UnsupportedConstraint`` for anything else.
     """

@@ -10,7 +10,7 @@ namespace tractile {
 // Of the calls of one thread: the steps that a call's searches may take, and those that the last one took.
 inline thread_local u64 allowed = SLICE, used = 0;
 
-// What is found out about the nodes that were given: stacks, configurations, masks, distances. One thread at a time.
+// The engine over one vocabulary: nodes that were given, and their stacks, configurations, masks and distances. One thread at a time.
 class Core {
  public:
   explicit Core(std::shared_ptr<Trie> trie, i64 much = MUCH)

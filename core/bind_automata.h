@@ -54,7 +54,7 @@ inline void check_states(const Nfa& nfa) {
   if (wrong) throw nb::value_error("an automaton names a state that it does not have, or a range of no bytes");
 }
 
-// The automaton of the moves of each state: (lowest byte, highest byte, target), in any order.
+// An automaton by rows: of each state its moves (lowest byte, highest byte, target). `skips`: moves without a byte; `minimal`: it is so.
 inline Handle of_rows(nb::iterable rows, nb::iterable start, nb::iterable accept, nb::iterable skips, bool minimal) {
   auto made = std::make_shared<Nfa>();
   for (nb::handle row : rows) {

@@ -151,8 +151,8 @@ class Breaks {
     }
   }
 
-  // The members that must still come, each with some name. One of them may be that whose name is in progress; after it an empty value may
-  // be all that is left.
+  // The least cost of the members of a bag that must still come, each with its cheapest name. If a name is in progress, it may be that of
+  // the dearest of them, which then costs nothing.
   Cost bag(i32 number, i32 node, u64 reg, Cost after) {
     const Node& n = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);
@@ -178,7 +178,7 @@ class Breaks {
     return {after.tokens + 1, sets_.all()};
   }
 
-  // What a table reads from a state on.
+  // The least cost of reading from a state of a table to one that accepts, and then at cost `after`.
   Cost read(i32 table, i32 state, Cost after) {
     const Table& t = stacks_.tables[table];
     ByteSet last;
@@ -201,7 +201,7 @@ class Breaks {
     return t.label[state] < 0 ? found : either(found, after);  // here the token may have begun before the table
   }
 
-  // By state what a table reads before a cost of 0 tokens.
+  // By state the least cost of reading to acceptance, before what costs {0, less}.
   std::vector<Cost> costs(const Table& t, i32 less) {
     std::vector<i32> order, tokens(t.states, FAR);
     std::vector<ByteSet> fewer(t.states);

@@ -23,7 +23,7 @@ class Bytes {
   Bytes(Stacks& stacks, Of of, std::function<i64(i32)> observed = nullptr)
       : stacks_(stacks), of_(of), observed_(std::move(observed)) {}
 
-  // What some text of a stack takes; of LEAST no text takes less.
+  // The bytes of some text of a stack; of LEAST a lower bound of all of them.
   i64 of_stack(i32 stack) {
     std::vector<i32> above;
     i64 found = 0;
@@ -126,7 +126,7 @@ class Bytes {
     return observers_[node];
   }
 
-  // Over states and characters, first where the whole may take the fewest bytes; what is known of one holds for all that come there.
+  // The bytes of a text of a COUNT node from a register on: best-first over (state, characters read), with what is known of each.
   i64 counted(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
     const Table& t = stacks_.tables[n.tables[0]];

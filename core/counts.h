@@ -25,8 +25,8 @@ struct Alive {
   }
 };
 
-// Of the texts of a table with `low` to `high` characters (NONE: any number). Without an upper bound it counts up to the lower one, after
-// which all can be completed.
+// Return the states that can be completed, by characters read, where a text has `low` to `high` of them (NONE: no upper bound; then
+// characters are counted up to `low`, after which every state can be completed).
 inline Alive alive(const Leaf& leaf, i64 low, i64 high) {
   const size_t size = leaf.label.size();
   std::vector<i32> end(size + 1, 0), todo;  // of each state the sources of moves into it

@@ -5,10 +5,10 @@
 // so the whole is a shortest path in a pushdown system, found in the order of costs (Knuth 1977). Costs are whole numbers, and all
 // positions of one cost are one set: each answer is a list of sets, by cost.
 //
-// What a token has after a place can be written anew, from between two tokens, in a number of tokens that is known (`Trie::anew`). So
-// where the root is met, a place in a token is needed only if it is cheaper by more than that, and far dearer exits are not sought. Of
-// the dearest that are, only those are of use after which a token takes the most anew: they are few, so that of the trie only the ways
-// to them are read. This holds where no part has a budget: there the tokens of each part count.
+// Suffix cost of a trie node (`Trie::suffix_cost`): the most tokens that write the rest of a token from there, beginning between two tokens.
+// So once the root is reached at cost c, a node inside a token helps only if its own cost is below c less its suffix cost, and exits at
+// c + the largest suffix cost or more are not sought. Near that limit only nodes of high suffix cost matter: they are few, and only the
+// paths of the trie to them are read. Where parts have budgets this does not hold, as the tokens of each part count.
 //
 // Budgets of parts (TOKENS) need no registers of their own: a token that ends inside a part has written a byte of it, so the cost of
 // an exit says how many have, but for the one in progress. Of exits at one position the cheapest is enough, unless a part still
@@ -64,12 +64,12 @@ class Crossing {
       while (turn.act != NONE && !below && turn.cost < turn.best - turn.least && turn.cost <= turn.room) {
         i32 wanted = acts_[turn.act].wanted;
         if (!queue_.empty()) {  // a search that was stopped
-          want(turn.act, turn.cost);
+          explore_to(turn.act, turn.cost);
         } else if (turn.cost > wanted) {
-          bool nothing = turn.taken == taken || acts_[turn.act].idle == FAR;  // nothing was found at the costs before
-          if (wanted != NONE && nothing && idle(turn.act)) break;  // it has no dearer exits
+          bool nothing = turn.taken == taken || acts_[turn.act].drained == FAR;  // nothing was found at the costs before
+          if (wanted != NONE && nothing && drained(turn.act)) break;  // it has no dearer exits
           turn.taken = taken;
-          want(turn.act, turn.cost + turn.cost / 4);  // far ends are not asked for one by one
+          explore_to(turn.act, turn.cost + turn.cost / 4);  // far ends are not asked for one by one
         }
         std::map<i32, std::vector<Place>>& exits = acts_[turn.act].exits;
         auto found = exits.find(turn.cost);
@@ -113,7 +113,7 @@ class Crossing {
   void allow(u64 places) { account_.stop = places > ~taken ? ~0ull : taken + places; }
 
  private:
-  struct Account {
+  struct Meter {
     u64 taken = 0, stop = ~0ull;
   };
   struct Place {  // where an activation has come: a register of its frame, a position, and what tables around it are in
@@ -134,7 +134,7 @@ class Crossing {
     i32 need;  // the costs from which on the cheapest exit of a position is enough; NONE: no part has a budget
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
-    i32 idle = NONE;                 // the costs up to which nothing is left to find
+    i32 drained = NONE;              // the costs up to which nothing is left to find
     std::multimap<i32, Place> places;  // by cost, those not taken yet
     std::map<i32, std::vector<Place>> exits;  // by cost, only positions that no lower cost has
     std::vector<Caller> callers;
@@ -151,7 +151,7 @@ class Crossing {
     size_t ends;  // of this cost, that were asked
   };
 
-  // Whether the rest of a stack is known; otherwise how it is sought.
+  // Whether the fewest tokens of the rest of a stack are known; then they are in `answer`, otherwise `turn` begins the search for them.
   bool answered(i32 stack, i32 position, i32 budgets, i32 tables, i32 most, i32& answer, Turn& turn) {
     answer = FAR;
     if (most < 0) return true;
@@ -231,8 +231,8 @@ class Crossing {
   }
 
   // Let an activation be known up to a cost, and with it all that it calls.
-  void want(i32 act, i32 cost) {
-    raise(act, cost);
+  void explore_to(i32 act, i32 cost) {
+    raise_wanted(act, cost);
     while (!queue_.empty()) {
       auto [at, number] = queue_.top();
       queue_.pop();
@@ -240,7 +240,7 @@ class Crossing {
     }
   }
 
-  void raise(i32 first, i32 cost) {
+  void raise_wanted(i32 first, i32 cost) {
     for (raised_.push({cost, first}); !raised_.empty();) {
       auto [most, number] = raised_.top();
       raised_.pop();
@@ -277,27 +277,27 @@ class Crossing {
   }
 
   // Whether neither an activation nor those that it calls have places left, within the room of parts; they will not have any later.
-  bool idle(i32 first) {
+  bool drained(i32 first) {
     asked_.assign(1, {first, FAR});
     seen_.clear();
     bool found = true;
     for (size_t i = 0; found && i < asked_.size(); ++i) {  // the nearest first: some of them often have places
       auto [number, most] = asked_[i];
       Act& act = acts_[number];
-      if (act.idle >= most) continue;
-      seen_.push_back({number, std::exchange(act.idle, most)});
+      if (act.drained >= most) continue;
+      seen_.push_back({number, std::exchange(act.drained, most)});
       i32 inside = std::min(most, limit(number));
       if (!act.places.empty() && act.places.begin()->first <= inside) found = false;
       for (auto [other, cost] : act.called)
         if (inside == FAR || inside >= cost) asked_.push_back({other, inside == FAR ? FAR : inside - cost});
     }
-    for (; !found && !seen_.empty(); seen_.pop_back()) acts_[seen_.back().first].idle = seen_.back().second;
+    for (; !found && !seen_.empty(); seen_.pop_back()) acts_[seen_.back().first].drained = seen_.back().second;
     return found;
   }
 
-  // Whether a text that counts its characters came here no dearer with fewer of them, and has enough: then it can end wherever
-  // this one can.
-  bool outdone(i32 number, i32 cost, Place place) {
+  // Whether a COUNT was in the same state and position before, at no higher cost, with no more characters, and already with enough
+  // of them: then it can end wherever this one can. If not, the place is noted.
+  bool dominated(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     if (node < 0 || stacks_.nodes[node].kind != COUNT) return false;
     i32 count = i32(Stacks::high(place.reg));
@@ -327,9 +327,9 @@ class Crossing {
   // The costs of an activation that are not told apart have one level, which is above 32 bits.
   u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
 
-  // The nodes of a position that were not met before under a key of an activation, which are met from now on, without those after which the
-  // root, which was met there, serves as well: a token in progress costs one more, and what is left of it may be written by other tokens.
-  i32 fresh(i32 number, i32 cost, u64 key, At entry) {
+  // The nodes of a position that an activation has not met before under a key; from now on they are met. If it met the root there, nodes of
+  // low suffix cost are left out: from the root other tokens write the rest as cheaply.
+  i32 unmet(i32 number, i32 cost, u64 key, At entry) {
     i32 position = entry.position;
     Index::Key at{u64(u32(number)) | level(number, cost), key, u64(u32(entry.tables)) << 32 | 9};
     i32 known = met_index_.find(at);
@@ -338,7 +338,7 @@ class Crossing {
       met_.push_back({NONE, FAR});
     }
     Met& met = met_[known];
-    if (met.root <= cost && acts_[number].need == NONE) position = positions_.dear(position, cost + 2 - met.root);
+    if (met.root <= cost && acts_[number].need == NONE) position = positions_.costly(position, cost + 2 - met.root);
     position = positions_.without(position, met.position);
     if (position == NONE) return NONE;
     met.position = positions_.both(met.position, position);
@@ -368,8 +368,8 @@ class Crossing {
       acts_[number].places.erase(at);
       bytes_ -= ENTRY;
       ++taken;
-      if (outdone(number, cost, place)) continue;
-      place.position = fresh(number, cost, place.reg, {place.position, place.tables});  // costs come in their order, so what was met was no dearer
+      if (dominated(number, cost, place)) continue;
+      place.position = unmet(number, cost, place.reg, {place.position, place.tables});  // costs come in their order, so what was met was no dearer
       if (place.position == NONE) continue;
       if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), {place.position, place.tables});
       else if (instead == NONE) continue;
@@ -380,7 +380,7 @@ class Crossing {
     }
   }
 
-  // A frame that calls others.
+  // One step of a frame that reads no bytes itself, from a place at some cost: its exits, and activations of the nodes that it calls.
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     i32 need = lacking(number, cost);
@@ -439,7 +439,7 @@ class Crossing {
     if (goes_on) cost += breaks_.of_frame(node, after);  // what is left of the frame takes tokens as well
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
-    if (i32 most = std::min(acts_[number].wanted, limit(number)) - cost; most > acts_[called].wanted) raise(called, most);
+    if (i32 most = std::min(acts_[number].wanted, limit(number)) - cost; most > acts_[called].wanted) raise_wanted(called, most);
     for (auto& [c, exits] : acts_[called].exits) {
       join(exits);
       for (Place exit : exits) returned(caller, c, exit);
@@ -465,7 +465,7 @@ class Crossing {
   void exit(i32 number, i32 cost, u64 reg, At at) {
     Act& act = acts_[number];
     if (act.node >= 0) reg = 0;  // those of a frame go on alike
-    Place end{reg, fresh(number, cost, 1ull << 63 | reg, at), at.tables};
+    Place end{reg, unmet(number, cost, 1ull << 63 | reg, at), at.tables};
     if (end.position == NONE) return;
     std::vector<Place>& exits = act.exits[cost];
     bytes_ += sizeof(Place) + (exits.empty() ? ENTRY : 0);
@@ -481,10 +481,10 @@ class Crossing {
   // An activation may end at the root at some cost. All its ends go on alike where no table is open: no name goes on after its end.
   void met_root(i32 number, i32 cost) {
     Act& act = acts_[number];
-    if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(2, most_anew(act.node)) - 2);
+    if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(2, most_suffix_cost(act.node)) - 2);
   }
 
-  // A frame that reads bytes: tokens inside it, and where it may end.
+  // One step of a frame that reads bytes, from a place at some cost: the places between tokens that it comes to, and its exits.
   void read(i32 number, i32 cost, Place place, i32 table) {
     i32 node = acts_[number].node;
     const i32 label = node < NONE ? i32(Stacks::high(acts_[number].reg)) : NONE;
@@ -501,7 +501,7 @@ class Crossing {
     if (!t.reads(state)) return;
     if (cost == acts_[number].last && t.deterministic && !place.tables && !lexer_.knows(table, state, place.position)) {  // few exits are still of use
       std::vector<i32> nodes;
-      lexer_.dear_exits(table, state, place.position, std::max(2, most_anew(node)), [&](i32 at, i32 characters, i32 to) {
+      lexer_.costly_exits(table, state, place.position, std::max(2, most_suffix_cost(node)), [&](i32 at, i32 characters, i32 to) {
         if (counts ? long_enough(before + characters) : label == NONE || t.label[at] == label) nodes.push_back(to);
       });
       if (i32 to = nodes.empty() ? NONE : goes_on(number, positions_.of(nodes)); to != NONE) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, {to, 0});
@@ -535,34 +535,34 @@ class Crossing {
     return follow == Follow::ANY ? position : positions_.before(position, stacks_.follow.bytes_of(follow), follow);
   }
 
-  // The most tokens that write anew what a token has after a text of a table.
-  i32 most_anew(const Table& table) const {
+  // The largest suffix cost of a token after a text of a table.
+  i32 most_suffix_cost(const Table& table) const {
     i32 found = 0;
     for (int byte = 0; byte < 256; ++byte)
-      if (table.is_last[byte]) found = std::max<i32>(found, positions_.trie().anew_after[byte]);
+      if (table.is_last[byte]) found = std::max<i32>(found, positions_.trie().suffix_cost_after[byte]);
     return found;
   }
 
-  // The same of the texts of an activation's node that are not empty.
-  i32 most_anew(i32 node) {
-    if (node < NONE) return most_anew(stacks_.tables[-2 - node]);
-    if (anew_.size() < stacks_.nodes.size()) anew_.resize(stacks_.nodes.size(), NONE);
-    if (anew_[node] != NONE) return anew_[node];
+  // The largest suffix cost of a token after a nonempty text of an activation's node.
+  i32 most_suffix_cost(i32 node) {
+    if (node < NONE) return most_suffix_cost(stacks_.tables[-2 - node]);
+    if (suffix_cost_.size() < stacks_.nodes.size()) suffix_cost_.resize(stacks_.nodes.size(), NONE);
+    if (suffix_cost_[node] != NONE) return suffix_cost_[node];
     i32 found = 0;
     std::vector<i32> reached{node};
     std::vector<u8> seen(stacks_.nodes.size(), 0);
     for (size_t at = 0; at < reached.size(); ++at) {
       const Node& n = stacks_.nodes[reached[at]];
-      found = std::max(found, anew_[reached[at]]);
-      if (anew_[reached[at]] != NONE) continue;
+      found = std::max(found, suffix_cost_[reached[at]]);
+      if (suffix_cost_[reached[at]] != NONE) continue;
       bool ends = n.kind == LEX || n.kind == COUNT;  // whether a text may end with one of a table
       for (i32 part : n.parts) {
         ends = ends || (n.kind == BAG && lengths_.of_frame(part, stacks_.first(part)) == 0);
         if (!std::exchange(seen[part], 1)) reached.push_back(part);
       }
-      for (size_t i = 0; ends && i < n.tables.size(); ++i) found = std::max(found, most_anew(stacks_.tables[n.tables[i]]));
+      for (size_t i = 0; ends && i < n.tables.size(); ++i) found = std::max(found, most_suffix_cost(stacks_.tables[n.tables[i]]));
     }
-    return anew_[node] = found;
+    return suffix_cost_[node] = found;
   }
 
   // The labels that a bag's next name is sought among.
@@ -582,9 +582,9 @@ class Crossing {
     return sought_.back();
   }
 
-  // Leave the labels through which a distance is sought. Of a few members that are missing all are; beyond a few one of the first two is
-  // next, beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many those
-  // with the shortest texts first.
+  // Reduce `labels` to those through which a distance is sought. Of required members that are missing: all, if they are at most EVERY_ORDER;
+  // the first two, if at most twice as many; else the first. Others are read only where more members are needed, those with the shortest
+  // texts first.
   void keep_short_ways(i32 node, u64 reg, std::vector<u64>& labels) {
     const Node& bag = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);
@@ -652,8 +652,8 @@ class Crossing {
   Stacks& stacks_;
   Positions& positions_;
   Lexer& lexer_;
-  Account own_;  // of the first one
-  Account& account_;
+  Meter own_;  // of the first one
+  Meter& account_;
   Stable<Act> acts_;
   Index index_, who_index_, rest_index_, met_index_, sought_index_;
   i32 whos_ = 0;  // pairs of a node and what may follow it
@@ -663,13 +663,13 @@ class Crossing {
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   Stable<std::vector<i32>> sought_;  // labels
   std::vector<Met> met_;
-  std::vector<i32> anew_;  // by node; NONE: not yet
+  std::vector<i32> suffix_cost_;  // by node; NONE: not yet
   Index fewest_index_;
   std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
-  std::priority_queue<std::pair<i32, i32>> raised_;  // by `raise`: the highest cost first, so each is raised once
-  std::vector<std::pair<i32, i32>> asked_, seen_;    // by `idle`: activations, and costs up to which they are looked at
+  std::priority_queue<std::pair<i32, i32>> raised_;  // by `raise_wanted`: the highest cost first, so each is raised once
+  std::vector<std::pair<i32, i32>> asked_, seen_;    // by `drained`: activations, and costs up to which they are looked at
   size_t bytes_ = 0;
   u64 last_ = 0;  // of `taken` in this search
   bool spelled_ = false;  // of this search

@@ -55,7 +55,7 @@ struct Bound {
   }
 };
 
-// The decimals between some bounds. `integer`: whole numbers only, with `point` also before a point and zeros.
+// The automaton of the decimals between two bounds. `integer`: only whole numbers; with `point` they may end in a point and zeros.
 inline Handle between_bounds(const std::vector<Bound>& bounds, bool integer, bool point) {
   using State = std::array<i32, 5>;  // below zero, part, digits read in that part, comparison with each bound
   size_t most[2] = {0, 0};           // digits are counted as far as a bound has any

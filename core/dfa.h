@@ -80,7 +80,7 @@ inline Handle difference(const Handle& a, const Handle& b) { return intersect(a,
 //
 // Partition refinement: states are told apart by what they read and the blocks of the targets. Only predecessors of states that changed
 // block are looked at again, and of a block's parts the largest keeps its number (Hopcroft 1971).
-inline std::vector<i32> alike(const Nfa& dfa) {
+inline std::vector<i32> equivalence_classes(const Nfa& dfa) {
   const i32 states = dfa.states();
   std::vector<i32> end(size_t(states) + 1, 0), before(dfa.moves.size());
   for (const Move& move : dfa.moves) ++end[size_t(move.to) + 1];
@@ -155,7 +155,7 @@ inline Handle minimize(const Handle& nfa, i64 limit = STATES / 5) {
   if (nfa->minimal) return nfa;
   Handle dfa = determinize(nfa, limit);
   spend(10 + double(dfa->moves.size()));
-  std::vector<i32> block = alike(*dfa), number(size_t(dfa->states()) + 2, NONE);
+  std::vector<i32> block = equivalence_classes(*dfa), number(size_t(dfa->states()) + 2, NONE);
   auto made = std::make_shared<Nfa>();
   std::vector<i32> first;
   for (i32 s = 0; s < dfa->states(); ++s) {

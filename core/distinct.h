@@ -44,7 +44,7 @@ class Distinct {
   }
 
   // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
-  bool serves(i32 env, const Text& way) {
+  bool keeps_distinct(i32 env, const Text& way) {
     const Begun& begun = this->begun(env);
     if (begun.open.size() != way.open.size()) return false;
     std::vector<i32> others = items(way, begun.is_json);
@@ -144,7 +144,7 @@ class Distinct {
     found.erase(std::unique(found.begin(), found.end()), found.end());
   }
 
-  // The same from a place of a form on, at a node. Where the string may end, or a character be written by its number, all below may come.
+  // Add to `found` the tokens below a node that spell `form` from `at` on; to `whole` nodes below which any token may come.
   void add_spellings(i32 node, const std::string& form, size_t at, std::vector<i32>& found, std::vector<i32>& whole) const {
     auto add_whole = [&](i32 child) {
       if (child != NONE && !std::count(whole.begin(), whole.end(), child)) whole.push_back(child);

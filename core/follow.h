@@ -73,7 +73,7 @@ class Follow {
     std::vector<i32> callers;
   };
 
-  // Take in the nodes that were added since, and rules that were defined.
+  // Bring the FOLLOW sets up to date with nodes that were added, and rules that were defined, since the last call.
   void update() {
     if (all_.size() == nodes_.size() && undefined_.empty()) return;
     std::vector<i32> added, given;
@@ -109,7 +109,7 @@ class Follow {
     for (size_t i = t.begin[0]; i < t.begin[1]; ++i) bytes.put(t.moves[i].low, t.moves[i].high);
   }
 
-  // Work out the beginnings of a node from those of its parts; whether they grew.
+  // Compute FIRST of a node, and whether it has the empty text, from its parts; return whether either grew.
   bool begin(i32 node) {
     const Node& n = nodes_[node];
     About& about = all_[node];
@@ -139,7 +139,7 @@ class Follow {
     return about.first.put(first) || grown;
   }
 
-  // Let the parts of a node know what follows them in it; those for which this is more are put into `todo`.
+  // Add to the FOLLOW sets of a node's parts what follows them in it; parts whose sets grew are put into `todo`.
   void give(i32 node, std::vector<i32>& todo) {
     const Node& n = nodes_[node];
     auto follows = [&](i32 part, const ByteSet& bytes) {

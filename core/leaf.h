@@ -160,8 +160,8 @@ inline LeafHandle loop(const Leaf& found) {
   return interned(std::move(leaf));
 }
 
-// The table of a DFA of texts, `found`, which knows where characters end: where `text`, the DFA of all texts, is at its start. Null if
-// there are no texts.
+// The table of the valid UTF-8 that the DFA `words` accepts, its states marked `between` where a character ends: there `text`, the DFA
+// of all UTF-8, is at its start. Null if there is no such text.
 inline LeafHandle letters(const Handle& words, const Handle& text) {
   Handle found = intersect(words, text);
   if (!found->states()) return nullptr;

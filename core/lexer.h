@@ -20,7 +20,7 @@ class Lexer {
     for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
   }
 
-  // `env`: tables that are open around it, of which each text is read as well; see `observers.h`.
+  // The tokens and exits read from a state, from a position in the trie. `env`: WITHIN tables around it that read along (`observers.h`).
   const Lexed& of(i32 table, i32 state, i32 position, i32 env = 0) {
     Index::Key key{u64(u32(table)), u64(u32(state)) | u64(u32(env)) << 32, u64(u32(position))};
     i32 known = index_.find(key);
@@ -38,18 +38,18 @@ class Lexer {
       return keep(key, std::move(found));
     }
     bool shared = t.base != NONE && tables_[t.base].base == NONE && t.in_base[state] != NONE && t.deterministic;
-    i32 model = shared || position != Positions::ROOT || !t.deterministic ? NONE : usual(t, state);
+    i32 model = shared || position != Positions::ROOT || !t.deterministic ? NONE : default_target(t, state);
     return keep(key, shared          ? by_layers(table, state, position)
-                     : model != NONE ? corrected(table, state, position, table, model)
-                                     : alike(table, state, position));
+                     : model != NONE ? by_base(table, state, position, table, model)
+                                     : by_form(table, state, position));
   }
 
   // Whether the answer is there already.
   bool knows(i32 table, i32 state, i32 position) const { return index_.find({u64(u32(table)), u64(u32(state)), u64(u32(position))}) != NONE; }
 
-  // f(state, characters, node) of each exit of a deterministic table at a node whose `anew` is at least `least`, which is above 1.
+  // f(state, characters, node) of each exit of a deterministic table at a node whose `suffix_cost` is at least `least`, which is above 1.
   template <class F>
-  void dear_exits(i32 table, i32 state, i32 position, i32 least, F&& f) {
+  void costly_exits(i32 table, i32 state, i32 position, i32 least, F&& f) {
     const Table& t = tables_[table];
     const Trie& trie = positions_.trie();
     std::vector<i32> steps;
@@ -62,10 +62,10 @@ class Lexer {
       u32 depth = begin.depth;  // up to which they are known
       for (int byte = 0; byte < 256; ++byte) {
         if (!t.is_last[byte]) continue;
-        const std::vector<i32>& dear = trie.dear[byte];
-        for (auto at = std::upper_bound(dear.begin(), dear.end(), trie.order[from]); at != dear.end() && *at < begin.after; ++at) {
+        const std::vector<i32>& costly = trie.costly[byte];
+        for (auto at = std::upper_bound(costly.begin(), costly.end(), trie.order[from]); at != costly.end() && *at < begin.after; ++at) {
           const Trie::Place& end = trie.places[*at];
-          if (trie.anew[end.node] < least) continue;
+          if (trie.suffix_cost[end.node] < least) continue;
           u32 down = end.depth;
           for (i32 node = end.node; down > depth || nodes[down] != node; node = trie.parent[node], --down) steps.push_back(node);
           for (; !steps.empty(); steps.pop_back(), ++visited) {
@@ -168,7 +168,7 @@ class Lexer {
   // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
   Lexed by_layers(i32 table, i32 state, i32 position) {
     std::vector<i32> layers = positions_.layered(position);
-    if (layers.size() == 1) return corrected(table, state, position, tables_[table].base, tables_[table].in_base[state]);
+    if (layers.size() == 1) return by_base(table, state, position, tables_[table].base, tables_[table].in_base[state]);
     Lexed found;
     for (i32 layer : layers) found = together(std::move(found), of(table, state, layer));
     return found;
@@ -176,7 +176,7 @@ class Lexer {
 
   // What a state reads as another does, of its table or of the table's base, but for some texts: the answer of the other, corrected along
   // those.
-  Lexed corrected(i32 number, i32 state, i32 position, i32 other_number, i32 other_state) {
+  Lexed by_base(i32 number, i32 state, i32 position, i32 other_number, i32 other_state) {
     const Table &table = tables_[number], &other = tables_[other_number];
     const Lexed& base = of(other_number, other_state, position);
     const bool own = number == other_number;
@@ -269,7 +269,7 @@ class Lexer {
 
   // The state to which most of what is read from a state leads, if it reads most of that likewise and leads to itself; otherwise NONE.
   // States in the middle of a word that is sought anywhere in a text lead back to where nothing of it is read.
-  i32 usual(const Table& table, i32 state) const {
+  i32 default_target(const Table& table, i32 state) const {
     i32 next = next_by_most(table, state);
     if (next == NONE || next == state || next_by_most(table, next) != next) return NONE;
     i64 alike = 0, apart = 0;
@@ -303,7 +303,7 @@ class Lexer {
 
   // Where a state reads much, most of it is the same in many tables: texts of a string or a comment up to the byte that may end it. That part
   // is kept by its form, with the nodes where other bytes come; what is read from those on is the table's own.
-  Lexed alike(i32 number, i32 state, i32 position) {
+  Lexed by_form(i32 number, i32 state, i32 position) {
     const Table& table = tables_[number];
     std::vector<i32> order, form;
     if (position != Positions::ROOT || begins(table, state) < much_ || !ahead(table, state, order, form)) return walked(table, state, position);
@@ -335,8 +335,8 @@ class Lexer {
     return found;
   }
 
-  // What a table reads from a state on, as far as a token is long and no byte comes that is rare and leads away from the state; its states
-  // are numbered as they are met. False if that is too much.
+  // Write in `form` the part of a table that is read from a state within the longest token, without the rare bytes that lead away from it,
+  // and in `order` its states as they are met, by which it is numbered: equal forms read alike. False if it has over MOST_AHEAD numbers.
   bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
     if (!table.deterministic) return false;
     away_ = ByteSet();
@@ -397,7 +397,7 @@ class Lexer {
     return bytes <= FEW_BYTES;
   }
 
-  // One byte further from all nodes of a position together.
+  // Read one more byte from all nodes of a position together: each place reached is put into `todo`.
   void step_all(const Table& table, const At& at, std::vector<At>& todo, Making& making) {
     const Trie& trie = positions_.trie();
     for (size_t i = table.begin[at.state]; i < table.begin[at.state + 1]; ++i) {
@@ -427,8 +427,8 @@ class Lexer {
     if (table.label[at.state] >= 0 && trie.places[place].after > place + 1) making.exit(at.state, at.characters, env).push_back(at.position);
   }
 
-  // All below a node of the trie, in the depth-first order. Where `others` are asked for, a byte that leads away is not read: the node to
-  // which it leads is put there, with the state before it.
+  // Read all that is below a node of the trie, depth first, and note tokens and exits in `making`. With `others` the bytes of `away_` are
+  // not read: the nodes to which they lead are appended there, each with the state before it.
   void sweep(const Table& table, const At& from, i32 node, Making& making, std::vector<At>* others = nullptr) {
     const Trie& trie = positions_.trie();
     const Trie::Place* places = trie.places.data();

@@ -56,10 +56,10 @@ class Masks {
   // The tokens that may follow.
   const TokenSet& words(i32 configuration, bool spelled) { return sets_[filled(configuration, spelled).set]; }
 
-  // An upper bound of the tokens that complete a text after any token that may follow.
+  // An upper bound of the tokens that complete the text, whichever token comes next.
   i64 enough(i32 configuration, bool spelled) { return filled(configuration, spelled).most; }
 
-  // Those of them after which `left` tokens suffice.
+  // The tokens that may follow and after which `left` tokens can complete the text.
   const TokenSet& words_within(i32 configuration, i64 left, bool spelled) {
     if (left < 0) return sets_[NOTHING];
     const Known& all = filled(configuration, spelled);
@@ -110,7 +110,7 @@ class Masks {
     return followed(configuration, left, spelled);
   }
 
-  // The tokens that write a text by which a configuration is near enough to the end, where what is known after each of them is not.
+  // The tokens by which a known text begins that ends within `left`: for configurations in which bounds after single tokens allow none.
   i32 followed(i32 configuration, i32 left, bool spelled) {
     Union found;
     const std::vector<Item> reading = stacks_.configurations[configuration].reading;
@@ -241,8 +241,8 @@ class Masks {
     return env;
   }
 
-  // The tokens of a group, in progress at a node, where items are open: what is found for one of them holds for all but those that would
-  // make a text of an item equal to one that the rest of the text has.
+  // Add the tokens of a group, in progress at a node, where items that must differ are open. A rest of the text that is found for one token
+  // holds for all others but those that would make an open item equal to an item of that rest.
   void each_text(const Lexed::Group& group, i32 stack, i32 env, i32 node, i32 left, bool spelled, Union& out) {
     const Trie& trie = positions_.trie();
     Observers& observers = stacks_.observers;

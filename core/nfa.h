@@ -196,7 +196,7 @@ inline Handle literal(const std::string& word) {
   return made;
 }
 
-// The union of `byte_ranges(option)` over all options, none of which is empty, as one automaton.
+// The words of several sequences of byte ranges (see `byte_ranges`), none of them empty, as one automaton.
 inline Handle sequences(const std::vector<std::vector<Ranges>>& options) {
   std::vector<std::vector<Move>> rows(2);
   for (const auto& option : options) {
@@ -220,7 +220,7 @@ inline Handle sequences(const std::vector<std::vector<Ranges>>& options) {
   return made;
 }
 
-// The same automaton with other states to begin in, and to end in.
+// The automaton with other start and accepting states.
 inline Handle between(const Nfa& nfa, std::vector<i32> start, std::vector<i32> accept) {
   auto made = std::make_shared<Nfa>();
   made->first = nfa.first;

@@ -43,7 +43,7 @@ class Observed {
   // The bytes of some text from an item to the end, ENDLESS if there is none.
   i64 bytes(Item item) {
     if (!stacks_.observers.looks(item.env)) return ends_.of_stack(item.stack);
-    Parted at = parted(item);
+    Split at = split(item);
     i64 found = way(at.inside).bytes;
     return found < ENDLESS ? std::min(ENDLESS, found + bytes(at.below)) : ENDLESS;
   }
@@ -96,7 +96,7 @@ class Observed {
 
   // A text from an item with open observers to the end, by which it is at most `most` tokens from there if `fewest` found that it is.
   Text witness(Item item, i32 most = FAR, bool spelled = true) {
-    Way& known = way(parted(item).inside);
+    Way& known = way(split(item).inside);
     if (most == FAR || (spelled && bytes(item) <= most) || tokens(item, most, spelled) <= most) return text_of(known);
     const Sought& found = by_tokens(item, most, spelled);
     return found.tokens <= most ? Text::of(found.symbols, 0) : text_of(known);
@@ -115,11 +115,11 @@ class Observed {
     return found;
   }
 
-  // Let an item that `size` bytes of another's witness lead to go on with the rest of it, whatever way is known.
+  // Set the witness of `after`, to which the first `size` bytes of the witness of `item` lead, to the rest of that witness.
   void follow(Item item, size_t size, Item after) {
-    const Item inside = parted(after).inside;
+    const Item inside = split(after).inside;
     size_t read = 0;  // bytes
-    for (const Way* at = &way(parted(item).inside); at; at = wholes_[at->whole].next == NONE ? nullptr : &ways_[wholes_[at->whole].next]) {
+    for (const Way* at = &way(split(item).inside); at; at = wholes_[at->whole].next == NONE ? nullptr : &ways_[wholes_[at->whole].next]) {
       const Whole& whole = wholes_[at->whole];
       for (size_t i = at->from, next = 0;; ++i) {
         for (; next < whole.way.size() && whole.way[next].second < i; ++next) {}
@@ -159,7 +159,7 @@ class Observed {
     i32 next;         // the way that goes on from its end; NONE: it leads to the end
     i32 node = NONE;  // as LEX; NONE: not yet
   };
-  struct Parted {  // an item, parted at the outermost observer that looks at bytes
+  struct Split {  // an item, parted at the outermost observer that looks at bytes
     Item inside, below;
   };
   enum Kinds { LOOKS, DIFFERS, COUNTS, ORDERS, KINDS };  // nodes that look at bytes; items that must differ; budgets of parts; many members
@@ -176,7 +176,7 @@ class Observed {
     return reaches_kind(item.stack, DIFFERS);
   }
 
-  // Whether such a node may come on a stack.
+  // Whether a node of these kinds may be called by a frame of a stack.
   bool reaches_kind(i32 stack, Kinds kinds) {
     std::vector<i32>& of_stack = of_stack_[kinds];
     std::vector<i32> above;
@@ -211,7 +211,7 @@ class Observed {
     return found;
   }
 
-  Parted parted(Item item) {
+  Split split(Item item) {
     std::vector<i32> open, frames;
     i32 outer = item.env;
     for (i32 e = item.env; e; e = stacks_.observers.top(e).outer) {
@@ -221,7 +221,7 @@ class Observed {
       outer = stacks_.observers.top(e).outer;
     }
     frames.clear();
-    Parted found{{NONE, 0}, {item.stack, outer}};
+    Split found{{NONE, 0}, {item.stack, outer}};
     for (size_t left = open.size(); left; found.below.stack = stacks_.frame(found.below.stack).below) {
       frames.push_back(found.below.stack);
       const i32 node = stacks_.frame(found.below.stack).node;
@@ -236,8 +236,8 @@ class Observed {
     return found;
   }
 
-  // A text from what is inside an observer to its end: one that is known, which need not be of these texts of items as long as all
-  // differ, or one that is sought.
+  // A text from an item inside an observer to its end: a known one that keeps all items distinct, even if it was found for other texts of
+  // items, or else one that is searched for now.
   Way& way(Item item) {
     if (i32 known = found(item); known != NONE) {
       if (ways_[known].bytes == GAVE_UP) gave_up();
@@ -313,7 +313,7 @@ class Observed {
     known = index_.find(key_of(item));
     if (known != NONE) return known;
     known = alike_index_.find(alike_key(item));
-    if (known == NONE || !distinct.serves(item.env, text_of(ways_[known]))) return NONE;
+    if (known == NONE || !distinct.keeps_distinct(item.env, text_of(ways_[known]))) return NONE;
     index_.put(key_of(item), known);
     return known;
   }
@@ -357,7 +357,7 @@ class Observed {
   // The fewest tokens to the end on which APART takes one text; FAR if they are more than `most`.
   i32 tokens(Item item, i32 most, bool spelled) {
     if (stacks_.observers.looks(item.env)) {
-      Parted at = parted(item);
+      Split at = split(item);
       if (!spelled && has_budgets(at.inside.stack)) return FAR;
       Way& found = way(at.inside);
       if (found.whole == NONE) return FAR;
@@ -367,7 +367,7 @@ class Observed {
     return found <= most ? found : FAR;
   }
 
-  // A search for at most `most` tokens, which also notes the text.
+  // The result of a search for a text of at most `most` tokens: their number and the text; cached.
   const Sought& by_tokens(Item item, i32 most, bool spelled) {
     static const Sought none{FAR, 0, false, {}};
     if (most < 0 || left_ <= 0) return none;
@@ -376,7 +376,7 @@ class Observed {
     const Item plain{item.stack, stacks_.observers.without_texts(item.env)};
     if (plain.env != item.env) {
       const Sought& shared = by_tokens(plain, most, spelled);
-      if (shared.tokens < FAR && distinct.serves(item.env, Text::of(shared.symbols, 0))) return shared;
+      if (shared.tokens < FAR && distinct.keeps_distinct(item.env, Text::of(shared.symbols, 0))) return shared;
     }
     crossing_.check();
     Search search(stacks_, frames_, trie_, crossing_, most, spelled);

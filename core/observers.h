@@ -309,7 +309,7 @@ class Observers {
     return after == NONE || needed(n)[after] == NONE ? NONE : after;
   }
 
-  // By state of the table of a WITHIN the fewest bytes to acceptance, of those that its part can write; NONE if they do not lead there.
+  // By state of a WITHIN's table: the fewest bytes to acceptance, using only bytes that its part can write; NONE if there is no such way.
   const std::vector<i32>& needed(const Node& n) const {
     std::vector<i32>& found = needed_[&n];
     if (!found.empty()) return found;

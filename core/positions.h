@@ -26,11 +26,11 @@ struct Trie {
   std::vector<i32> order;     // by node its place
   i32 vocab = 0, words = 0;
   i32 deepest = 0;  // bytes of the longest token
-  std::vector<u8> anew;      // by node: the most tokens that write, from between two tokens, what a token has after the node
-  u8 anew_after[256] = {0};  // the same of the nodes that a byte leads to
+  std::vector<u8> suffix_cost;      // by node: the most tokens that write, from between two tokens, what a token has after the node
+  u8 suffix_cost_after[256] = {0};  // the same of the nodes that a byte leads to
   std::vector<i32> by_byte[256];  // nodes
   i64 below[256] = {0};           // by byte the nodes to which it leads and those below them
-  std::vector<i32> dear[256];  // by byte the places of nodes to which it leads, in their order, whose `anew` is above 1
+  std::vector<i32> costly[256];  // by byte the places of nodes to which it leads, in their order, whose `suffix_cost` is above 1
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
 
@@ -94,12 +94,12 @@ struct Trie {
       for (i32 child = first[n + 1] - 1; child >= first[n]; --child) todo.push_back(child);
     }
     places.push_back({NONE, 0, i32(in_order.size()), 0, 0});
-    write_anew();
+    find_suffix_costs();
   }
 
   // Of each text of the tree the fewest tokens that write what follows a place in it; NEVER where none do.
-  void write_anew() {
-    anew.assign(byte.size(), 0);
+  void find_suffix_costs() {
+    suffix_cost.assign(byte.size(), 0);
     std::vector<std::vector<std::pair<i32, i32>>> ways(deepest + 1);  // by depth: nodes for the ends of the text, and where those begin
     std::vector<std::vector<u8>> fewest(deepest + 1);                 // by depth and begin
     for (size_t at = 1; at + 1 < places.size(); ++at) {
@@ -118,12 +118,12 @@ struct Trie {
       for (auto [from, begin] : ways[depth - 1]) go_on(from, begin);
       if (depth > 1) go_on(0, depth - 1);
       for (i32 i = depth - 1, above = parent[node]; i > 0 && own_begin[node] < own_begin[node + 1]; --i, above = parent[above])
-        anew[above] = std::max(anew[above], least[i]);
+        suffix_cost[above] = std::max(suffix_cost[above], least[i]);
     }
     for (size_t at = 1; at + 1 < places.size(); ++at) {
-      const u8 by = places[at].byte, most = anew[places[at].node];
-      anew_after[by] = std::max(anew_after[by], most);
-      if (most > 1) dear[by].push_back(i32(at));
+      const u8 by = places[at].byte, most = suffix_cost[places[at].node];
+      suffix_cost_after[by] = std::max(suffix_cost_after[by], most);
+      if (most > 1) costly[by].push_back(i32(at));
     }
   }
 };
@@ -220,8 +220,8 @@ class Positions {
   bool has_root(i32 position) const { return has(position, ROOT); }
 
   // The nodes after which a token may take so many tokens if written anew, and the root; NONE if there are none.
-  i32 dear(i32 position, i32 tokens) {
-    return filtered(position, tokens, 3, [&](i32 n) { return trie_.anew[n] >= tokens; });
+  i32 costly(i32 position, i32 tokens) {
+    return filtered(position, tokens, 3, [&](i32 n) { return trie_.suffix_cost[n] >= tokens; });
   }
 
   // The root, and the nodes that one of these bytes leads on from; NONE if there are none. `number`: that of the set.

@@ -184,7 +184,7 @@ struct Node {
   i64 cap() const { return high >= 0 ? high : std::max<i64>(low, 1); }
 };
 
-// Whether such a node may be reached from a node; the nodes met until then are left in `reached`.
+// Whether a node for which `is` holds may be reached from a node; the nodes met until then are left in `reached`.
 template <class F>
 bool reaches(const Stable<Node>& nodes, i32 node, std::vector<i32>& reached, F&& is) {
   std::vector<u8> seen(nodes.size(), 0);

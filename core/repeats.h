@@ -38,7 +38,7 @@ inline std::vector<i32> byte_classes(const Nfa& nfa) {
 // beginning of the next one, which costs q its lead: then the two are compared at the same count.
 class Simulation {
  public:
-  // `one`: an automaton of one word; if not `wanted`, states are compared with themselves alone.
+  // `one`: the automaton of one word. Unless `wanted`, nothing is computed, and a state does no more than itself alone.
   Simulation(const Nfa& one, bool wanted) {
     if (!wanted) return;
     const i64 n = one.states();

@@ -187,7 +187,7 @@ class Search {
     for (auto [called, after] : calls) push(moved(at, text, stacks_.push(called, stacks_.first(called), stacks_.under(f.node, after, f.below)), env));
   }
 
-  // What is read is pushed with the environment before it: few of those that are pushed come out again.
+  // Push what a byte of `low` to `high` leads to. The environment after the byte is computed only when it is taken out, as few are.
   void read(const Queued& at, int low, int high, i32 stack) {
     Queued next = moved(at, at.text, stack, at.env);
     if (!crossing_) {

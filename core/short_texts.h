@@ -11,7 +11,7 @@ class ShortTexts {
   // `lengths`: the bytes of the shortest text of a stack. `crossing`: its lower bounds.
   ShortTexts(Stacks& stacks, Bytes& lengths, Crossing& crossing, const Trie& trie) : stacks_(stacks), lengths_(lengths), crossing_(crossing), trie_(trie) {}
 
-  // At most `most` tokens that write a text of a stack which is at most `more` bytes longer than its shortest; otherwise more.
+  // A number of tokens, at most `most`, that write a text of a stack at most `more` bytes longer than its shortest; else one above `most`.
   i32 tokens(i32 stack, i32 more, i32 most) {
     if (lengths_.of_stack(stack) > MOST_SHORT) return FAR;
     left_ = MOST_TRIED;
@@ -29,7 +29,7 @@ class ShortTexts {
     i32 found, none;  // tokens that are enough, and that are not
   };
 
-  // The same from a node of the trie, at which the token in progress is.
+  // As `tokens`, with a token in progress at a node of the trie; a value above `most` says only that `most` were not found to be enough.
   i32 rest(i32 stack, i32 node, i32 more, i32 most) {
     const i32 least = crossing_.least(stack);
     if (left_ <= 0 || least > most) return FAR;

@@ -169,9 +169,9 @@ class Stacks {
     return pair(found, low(reg));
   }
 
-  // The registers of a bag that lacks only some of the members that are missing, and of one that lacks only the others, at least `least`.
-  // Some are the first, whose binary numbers begin alike: bags that lack others as well have many such parts in common. The register
-  // twice, where more than what is missing tells bags apart, or too little is missing.
+  // Split the members that a bag still lacks in two: the register of a bag that lacks only the first of them, and of one that lacks only
+  // the others, `least` or more. The first are an aligned block of numbers, so that bags that lack other members share it. The register
+  // itself, twice, if order or an upper bound of members matters, or if too few are missing.
   std::pair<u64, u64> divided(i32 node, u64 reg, size_t least) {
     const Node& bag = nodes[node];
     const BagState& read = bag_read(reg);

@@ -104,7 +104,7 @@ struct Together {
   std::vector<std::vector<i32>> reads;
 };
 
-// Throws beyond `limit` states.
+// Determinize several automata at once. Throws beyond `limit` states.
 inline Together together(const std::vector<Handle>& parts, i64 limit) {
   Nfa all;
   std::vector<i32> part_of;  // by state the part that accepts there

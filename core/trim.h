@@ -7,7 +7,7 @@
 
 namespace tractile::automata {
 
-// The skips by source, in the order in which sources are first met.
+// The skips of an automaton, indexed by source; `sources`: those that have any, in the order in which they are first met.
 class Onward {
  public:
   std::vector<i32> sources;

@@ -43,7 +43,7 @@ inline void spend(double units) {
   if (account->spent > account->limit) throw TooMuchWork();
 }
 
-// A construction that may fail: it takes at most so many units, or half of what is left. They count outside too.
+// A construction that may fail: it takes at most `units`, or half of what is left if that is less. They count outside too.
 class Attempt {
  public:
   explicit Attempt(double units) : outer_(account), inner_(outer_ ? std::min(units, (outer_->limit - outer_->spent) / 2) : units) { account = &inner_; }

@@ -28,7 +28,7 @@ from ..constraints.vocabulary.reading import vocabulary_of, vocabulary_within
 from ..errors import UnsupportedConstraint
 from ..inference.next_token.query import gcd
 from ..lm.architectures import outputs_of
-from .grammar_rows import HORIZON, GrammarRow, Tables
+from .grammar_rows import HORIZON, GrammarRow, SharedQuery
 
 try:
     from transformers.generation.continuous_batching import cb_logits_processors
@@ -45,7 +45,7 @@ MOST_ROWS = 4096  # requests whose rows are kept; a dropped row is rebuilt by re
 class ContinuousRequest:
     """The constraint of one request: its masks, and its budget in tokens, end-of-sequence included."""
 
-    def __init__(self, tables: Tables, budget: int) -> None:
+    def __init__(self, tables: SharedQuery, budget: int) -> None:
         self.tables, self.budget = tables, budget
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -83,7 +83,7 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         :class:`BudgetTooSmall` if no text of the constraint fits ``max_new_tokens``.
         """
         compiled = self.limits.run(lambda: constraint.compile(self.vocabulary))
-        asked = ContinuousRequest(Tables(gcd(compiled, HORIZON), Lock()), max_new_tokens)
+        asked = ContinuousRequest(SharedQuery(gcd(compiled, HORIZON), Lock()), max_new_tokens)
         self.limits.run(lambda: GrammarRow(asked.tables, asked.budget).prepare())
         return {"max_new_tokens": max_new_tokens, "eos_token_id": compiled.eos_token_id, KEYWORD: asked}
 

@@ -57,7 +57,7 @@ def margin(marginals: Tensor) -> Tensor:
     return best[..., 0] - best[..., 1]
 
 
-def entropy(marginals: Tensor) -> Tensor:
+def negative_entropy(marginals: Tensor) -> Tensor:
     """The negative entropy in nats: Dream's "entropy"."""
     share = marginals.exp()
     return torch.where(share > 0, share * marginals, 0.0).sum(-1)
@@ -164,7 +164,7 @@ def denoise(
         Open positions in a block, filled from left to right; default: all in one.
     schedule, confidence
         Which positions are filled in a step (`linear`, `timesteps` or `threshold` of `tractile.decoding.diffusion`), and by how
-        sure the model is under the constraint (`top`, `margin` or `entropy`); or functions of your own.
+        sure the model is under the constraint (`top`, `margin` or `negative_entropy`); or functions of your own.
     temperature
         Of the model's distributions. At zero the most probable text under the constraint is taken, step by step.
     particles

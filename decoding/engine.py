@@ -35,10 +35,10 @@ class Stopped(BaseException):
 
 
 @final
-class Request:
+class QueuedCall:
     """A request: what it asks, until when, and the future of what it gives next."""
 
-    def __init__(self, ask: Callable[[Seat, Request], None], time_limit: float | None) -> None:
+    def __init__(self, ask: Callable[[Seat, QueuedCall], None], time_limit: float | None) -> None:
         self.ask, self.time_limit = ask, time_limit
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.answer: Future[Any] = Future()
@@ -87,7 +87,7 @@ class Stream:
     True
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: QueuedCall) -> None:
         self._request, self._next, self._ready = request, request.answer, False
         self._drop = finalize(self, request.cancel)
 
@@ -190,7 +190,7 @@ class Engine:
         self._most, self._queue = whole(batch, "Engine: batch"), whole(queue, "Engine: queue", 0)
         self._time_limit = time_limit
         self._changed = Condition()  # guards what follows
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[QueuedCall] = deque()
         self._arrived: list[Seat] = []
         self._threads: list[Thread] = []
         self._idle, self._busy = 0, 0  # threads without a request, and with one
@@ -220,7 +220,7 @@ class Engine:
         if "stream" in settings:
             raise EvidenceError("Engine: for the parts of a text ask engine.stream(…)")
 
-        def ask(seat: Seat, request: Request) -> None:
+        def ask(seat: Seat, request: QueuedCall) -> None:
             request.give(generate(seat, None, prompt, output, **settings))
 
         return self._take(ask, time_limit).answer
@@ -232,7 +232,7 @@ class Engine:
         arguments.
         """
 
-        def ask(seat: Seat, request: Request) -> None:
+        def ask(seat: Seat, request: QueuedCall) -> None:
             following: Future[Any] = Future()
             parts = generate(seat, None, prompt, output, stream=True, **settings)
             request.give((None, following), following)
@@ -275,8 +275,8 @@ class Engine:
 
     # ------------------------------------------------------------ in the callers' threads
 
-    def _take(self, ask: Callable[[Seat, Request], None], time_limit: float | None) -> Request:
-        request = Request(ask, self._time_limit if time_limit is None else time_limit)
+    def _take(self, ask: Callable[[Seat, QueuedCall], None], time_limit: float | None) -> QueuedCall:
+        request = QueuedCall(ask, self._time_limit if time_limit is None else time_limit)
         with self._changed:
             if self._draining:
                 raise EngineClosed("the engine was closed; make another one")
@@ -302,7 +302,7 @@ class Engine:
                 self._busy -= 1
                 self._changed.notify_all()
 
-    def _next_request(self) -> Request | None:
+    def _next_request(self) -> QueuedCall | None:
         with self._changed:
             self._idle += 1
             self._changed.wait_for(lambda: self._waiting or self._draining)
@@ -312,7 +312,7 @@ class Engine:
             self._busy += 1
             return self._waiting.popleft()
 
-    def _do(self, request: Request) -> None:
+    def _do(self, request: QueuedCall) -> None:
         def wait(seat: Seat) -> None:
             request.check()
             if seat.inside:

@@ -36,7 +36,7 @@ HORIZON = 1 << 20  # tokens; the largest budget, and the one of a request withou
 
 
 @dataclass(eq=False)
-class Tables:
+class SharedQuery:
     """The GCD query of a constraint, which computes masks on first use, and the lock to hold while reading them."""
 
     query: GCDQuery
@@ -57,7 +57,7 @@ class GrammarRow:
     Raises :class:`BudgetTooSmall` where no text of the constraint fits.
     """
 
-    def __init__(self, tables: Tables, budget: int | None = None, stops: Iterable[int] = ()) -> None:
+    def __init__(self, tables: SharedQuery, budget: int | None = None, stops: Iterable[int] = ()) -> None:
         self._tables, self._query, self._lock = tables, tables.query.fork(), tables.lock
         self._budget = HORIZON if budget is None else budget
         self._eos = end_of_sequence(tables.query.automaton)
@@ -218,7 +218,7 @@ class Grammars:
         spelled = {stop for stop in self.stops if vocabulary.token_bytes[stop] is not None}
         self.vocabulary = vocabulary.adapted(silent=spelled)
         self._lock = Lock()
-        self._kept: OrderedDict[str, Future[Tables]] = OrderedDict()
+        self._kept: OrderedDict[str, Future[SharedQuery]] = OrderedDict()
 
     def row(self, constraint: str, budget: int | None = None) -> GrammarRow:
         """Return a new row under a constraint, its first mask computed; compile the constraint if it is not cached.
@@ -242,7 +242,7 @@ class Grammars:
             found = self._kept.get(constraint)
             return found is not None and found.done() and found.exception() is None
 
-    def _tables(self, constraint: str) -> Tables:
+    def _tables(self, constraint: str) -> SharedQuery:
         """Return the tables of a constraint; of several threads that ask for the same one, the first compiles."""
         with self._lock:
             found = self._kept.get(constraint)
@@ -255,7 +255,7 @@ class Grammars:
         if new:
             try:
                 automaton = compile_request(constraint, self.vocabulary, self.limits)
-                found.set_result(Tables(gcd(automaton, HORIZON), Lock()))
+                found.set_result(SharedQuery(gcd(automaton, HORIZON), Lock()))
             except BaseException as error:
                 with self._lock:
                     self._kept.pop(constraint, None)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
-from ..fingerprints import Tokens, check_vocabularies
+from ..fingerprints import VocabularyPrint, check_vocabularies
 from ..inference.engine.contract import adjoint
 from ..inference.engine.filter import Filter
 from ..inference.queries.exact import Rows, within_range
@@ -178,7 +178,7 @@ def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
 def check(hmm: HMM, corpus: Corpus) -> None:
     """Raise :class:`VocabularyMismatch` for an HMM of another vocabulary, :class:`ShapeError` for an empty corpus."""
     check_vocabularies(
-        "the HMM", hmm, "the corpus", Tokens(corpus.manifest.vocab_size, corpus.vocabulary_fingerprint),
+        "the HMM", hmm, "the corpus", VocabularyPrint(corpus.manifest.vocab_size, corpus.vocabulary_fingerprint),
         "give the corpus of the language model that the HMM is for",
     )  # fmt: skip
     if len(corpus) == 0:

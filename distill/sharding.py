@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
-from ..inference.queries.baum_welch import Factor, HMMCounts, weights_of
+from ..inference.queries.baum_welch import HMMCounts, TransitionFactor, weights_of
 from ..layers import Dense, Monarch, Operator
 from .distributed import ALONE, Ranks
 
@@ -69,10 +69,10 @@ class ShardedHMM:
         """Apply ``fn`` to each parameter."""
         return self.with_parameters([fn(tensor) for tensor in self.parameters])
 
-    def factors(self, dtype: torch.dtype) -> list[Factor]:
+    def factors(self, dtype: torch.dtype) -> list[TransitionFactor]:
         """Return the factors of the transition, in the given dtype."""
         return [
-            SplitFactor(w.to(dtype), axis, self.team) if axis == 0 else Factor(w.to(dtype), axis)
+            SplitFactor(w.to(dtype), axis, self.team) if axis == 0 else TransitionFactor(w.to(dtype), axis)
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 
@@ -177,7 +177,7 @@ def part_size(dims: Sequence[int], team: Ranks) -> tuple[int, int]:
     return dims[0] // team.size, prod(dims) // team.size
 
 
-class SplitFactor(Factor):
+class SplitFactor(TransitionFactor):
     """The factor that rewrites the axis which is divided among ranks: one rank's columns of it."""
 
     def __init__(self, weight: Tensor, axis: int, team: Ranks) -> None:

@@ -21,7 +21,7 @@ import torch
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
-from ..fingerprints import Tokens, check_vocabularies
+from ..fingerprints import VocabularyPrint, check_vocabularies
 from ..storage import write_atomically
 from . import checkpoint
 from .card import model_card
@@ -165,7 +165,7 @@ def train_sharded(
             return random_part(texts.seen, hidden, transition, settings.seed, team), None
         part, vocabulary = read_part_of_hmm(first, texts.classes, team)
         check_vocabularies(
-            "the HMM", Tokens(part.emission.shape[1], vocabulary), "the corpus", texts.seen.manifest
+            "the HMM", VocabularyPrint(part.emission.shape[1], vocabulary), "the corpus", texts.seen.manifest
         )
         return part, vocabulary
 

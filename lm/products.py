@@ -29,7 +29,7 @@ THROUGH_BYTES = (
 )
 
 
-class Factor(NamedTuple):
+class PoweredModel(NamedTuple):
     """A language model raised to a power; ``prompt``: its own prompt, None for the one that ``start`` is given."""
 
     lm: LanguageModel
@@ -87,13 +87,13 @@ class ProductLM(Multiplies):
             raise EvidenceError(
                 f"ProductLM: {len(lms)} models, {len(powers)} powers and {len(prompts)} prompts; give one of each for each model"
             )
-        self._factors: list[Factor] = []
+        self._factors: list[PoweredModel] = []
         for lm, power, prompt in zip(lms, powers, prompts, strict=True):
             if isinstance(power, bool | str) or not math.isfinite(power):
                 raise EvidenceError(f"ProductLM: a power must be a finite number, not {power!r}")
-            for inner in lm._factors if isinstance(lm, ProductLM) else [Factor(lm, 1.0, None)]:
+            for inner in lm._factors if isinstance(lm, ProductLM) else [PoweredModel(lm, 1.0, None)]:
                 own = prompt if inner.prompt is None else inner.prompt
-                self._factors.append(Factor(self._apart(inner.lm), power * inner.power, own))
+                self._factors.append(PoweredModel(self._apart(inner.lm), power * inner.power, own))
         first = self._factors[0].lm
         self.vocab_size: int = first.vocab_size
         self.eos_token_id: int | None = first.eos_token_id
@@ -152,7 +152,7 @@ class ProductLM(Multiplies):
         for lm, power, prompt in self._factors:
             if not isinstance(lm, Forking):
                 raise EvidenceError(f"ProductLM: a {type(lm).__name__} cannot be copied")
-            found._factors.append(Factor(lm.fork(), power, prompt))
+            found._factors.append(PoweredModel(lm.fork(), power, prompt))
         return found
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .shared_prefix import Layers, SharedPrompts
 
 
-class Read(NamedTuple):
+class ReadPrompt(NamedTuple):
     """The result of evaluating a prompt: its keys and values, and the next token's log p."""
 
     layers: Layers
@@ -120,7 +120,7 @@ class TransformersLM(Multiplies):
         self._cache: Any = None
         self._shared: SharedPrompts | None = None
         self._known = Known(shares=None if share_prompts else False)
-        self._read: dict[tuple[int, ...], Read] = {}
+        self._read: dict[tuple[int, ...], ReadPrompt] = {}
 
     def __repr__(self) -> str:
         return f"TransformersLM({type(self._model).__name__}, {self.vocab_size:,} tokens, temperature {self._temperature:g})"
@@ -215,7 +215,7 @@ class TransformersLM(Multiplies):
             if one is None:
                 self._begin([row])
                 log_probs = self._forward(torch.tensor([row]))
-                one = Read(layers_of(self._cache), log_probs)
+                one = ReadPrompt(layers_of(self._cache), log_probs)
             self._read[tuple(row)] = one
             read.append(one)
         for old in list(self._read)[: -self._keep_prompts or None]:
@@ -343,7 +343,7 @@ class TransformersLM(Multiplies):
         return found
 
     def check_room(self, prompt: Prompt, new_tokens: int) -> None:
-        """Raise :class:`ContextTooLong` if the model has too few positions for a prompt and so many tokens after it."""
+        """Raise :class:`ContextTooLong` if the model has too few positions for a prompt and ``new_tokens`` tokens after it."""
         if self._limit is None:
             return
         length = len(self._texts.encode(prompt))

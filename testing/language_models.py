@@ -110,12 +110,8 @@ def _drawn(table: Tensor, generator: torch.Generator) -> Tensor:
     return torch.multinomial(table.double().cpu().softmax(1), 1, generator=generator)[:, 0]
 
 
-def _check_table(
-    lm: LanguageModel,
-    table: Tensor,
-    rows: Sequence[Row],
-    normalised: bool,
-) -> None:
+def _check_table(lm: LanguageModel, table: Tensor, rows: Sequence[Row], normalised: bool) -> None:
+    """Check log-probabilities (rows, V): shape, no NaN or +∞, certain after the end; with ``normalised`` that rows sum to one."""
     promise(
         table.shape == (len(rows), lm.vocab_size),
         f"log_probs() has a row for each row and a column for each token: {tuple(table.shape)}, "

@@ -88,7 +88,7 @@ class Game:
         return self.known[prefix, left]
 
     def completed(self, prefix: Prefix, rest: int) -> Tensor:
-        """Ask the chain for the ⊕-total of the sequences with each token and so many tokens more."""
+        """Return, by next token, the ⊕-total of the sequences with ``prefix``, the token, and ``rest`` tokens more."""
         rows = torch.tensor([[*prefix, token, *[-1] * rest] for token in range(self.vocab_size)])
         return log_marginal(self.query.chain, rows, semiring=self.query.semiring).double()
 

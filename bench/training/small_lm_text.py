@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tractile.constraints.sql.schema import spelled
+from tractile.constraints.sql.schema import escaped
 from tractile_bench import prompts
 from tractile_bench.files import find, read_json, read_jsonl, read_lines, read_text
 from tractile_bench.spider.canonical_form import normalised
@@ -40,10 +40,10 @@ def spider(folder: Path, rng: random.Random, copies: int = 4) -> Iterator[Pair]:
     databases = read_databases(find(folder, "tables.json"))
     rows = [row for row in read_jsonl(find(folder, "train.jsonl")) if row["db_id"] in databases]
     names = {
-        db_id: {table: spelled(table) for table in database.tables} for db_id, database in databases.items()
+        db_id: {table: escaped(table) for table in database.tables} for db_id, database in databases.items()
     }
     shown = {
-        db_id: {own: [*map(spelled, database.tables[table])] for table, own in names[db_id].items()}
+        db_id: {own: [*map(escaped, database.tables[table])] for table, own in names[db_id].items()}
         for db_id, database in databases.items()
     }
     answers = [normalised(row["query"], databases[row["db_id"]].tables) for row in rows]
@@ -86,7 +86,7 @@ def wikisql(folder: Path, rng: random.Random) -> Iterator[Pair]:
         styles[table] = (rng.choice(TABLE_NAMES), clean)
     for table, question, function, column, conditions in found:
         name, clean = styles[table]
-        own = {said: spelled(column) for said, column in clean.items()}
+        own = {said: escaped(column) for said, column in clean.items()}
         order = list(dict.fromkeys(clean.values()))
         rng.shuffle(order)
         selected = f"{function}({own[column]})" if function else own[column]
@@ -97,7 +97,7 @@ def wikisql(folder: Path, rng: random.Random) -> Iterator[Pair]:
             tests.append(f"{own[where]} {operator} {value if number else quoted_text(value)}")
         query = f"SELECT {selected} FROM {name}" + (f" WHERE {' AND '.join(tests)}" if tests else "")
         if len(order) <= 20:
-            shown = {name: [*map(spelled, order)]}
+            shown = {name: [*map(escaped, order)]}
             yield prompts.text_to_sql(question.replace(" ?", "?"), shown), normalised(query, {name: order})
 
 

@@ -93,7 +93,7 @@ def encodings(points: CodePoints) -> list[list[list[tuple[int, int]]]]:
 
 
 @lru_cache(maxsize=1)
-def text() -> Nfa:
+def any_text() -> Nfa:
     """Return the automaton of every text: all valid UTF-8."""
     return minimize(star(utf8(EVERY)))
 

@@ -13,7 +13,7 @@ from functools import partial
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata.work import spend
 from ..json.document import Schema, read_schema
-from ..json.nodes import Reading, Writer
+from ..json.nodes import Reading, ValueWriter
 from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need
 from ..json.text import Style
@@ -26,7 +26,7 @@ from .tools import Tool
 def arguments(
     tools: Sequence[Tool], style: Style, inner: Style, order: str, nested: str = "declared"
 ) -> tuple[dict[str, Node], list[Narrowing]]:
-    """Return by tool the node of its arguments, without texts if none satisfy its schema; and what these nodes lack.
+    """Return by tool's name the node of its arguments (without texts if none satisfy its schema), and what these nodes lack.
 
     ``style`` is the surface syntax of the object of all arguments, ``inner`` that of its values. ``order``: "declared" or "any";
     ``nested``: that of the members of values.
@@ -39,7 +39,7 @@ def arguments(
         schemas = [document(tool, n) if tool.plain is plain else True for n, tool in enumerate(tools)]
         notation = Notation(plain=plain and not inner.tuples)  # literals have no integers with a point
         with placed("", tools):
-            writer = Writer.of(
+            writer = ValueWriter.of(
                 read_schema({"prefixItems": schemas}),
                 inner,
                 Reading(nested, notation=notation),
@@ -63,7 +63,7 @@ def of_types(tools: Sequence[Tool]) -> list[Narrowing]:
     return [each._replace(path=path_of(place, tools)) for each, place in paths]
 
 
-def check_names(tool: Tool, writer: Writer, need: Need) -> None:
+def check_names(tool: Tool, writer: ValueWriter, need: Need) -> None:
     """Raise ``UnsupportedConstraint`` if the tool or an argument has no name that Python reads."""
     shapes = writer.value(need).object
     arguments = [name for shape in shapes for name, each in shape.names if each != NEVER]
@@ -81,10 +81,10 @@ def document(tool: Tool, number: int) -> Schema:
     return {"$id": f"urn:tool:{number}", **schema} if refers else schema
 
 
-class Outermost(Writer):
+class Outermost(ValueWriter):
     """The writer of an object whose members have an order of their own. ``inner`` writes their values."""
 
-    def __init__(self, inner: Writer, order: str) -> None:
+    def __init__(self, inner: ValueWriter, order: str) -> None:
         needs = copy(inner.needs)
         needs.order = order
         super().__init__(needs, inner.style, inner.notation)

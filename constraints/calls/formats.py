@@ -46,7 +46,7 @@ BESIDE_KEYWORDS = {"example", "discriminator", "components", "externalDocs", "xm
 """What OpenAPI writes beside them; references lead to ``components``."""
 
 
-class Definition(NamedTuple):
+class ToolDefinition(NamedTuple):
     """A tool as it is written: its name, the schema of its parameters (types not yet read), and the path of these.
 
     ``plain``: whether they are those of a function or class; ``narrowed``: where its types and the schema differ.
@@ -80,12 +80,12 @@ def entries(given: Any, path: str = "tools") -> Iterator[tuple[Any, str]]:
         yield given, path
 
 
-def definition(tool: Any, path: str) -> Definition:
+def definition(tool: Any, path: str) -> ToolDefinition:
     """Read a tool in any of the formats. Raises ``FormatError`` and ``UnsupportedConstraint`` with the path."""
     if is_tool(tool):
         schema, differences = typed(undecorated(tool))
         name = tool_name(tool)
-        return Definition(name, named_arguments(name, schema), f"{path}.parameters", True, differences)
+        return ToolDefinition(name, named_arguments(name, schema), f"{path}.parameters", True, differences)
     if not isinstance(tool, Mapping):
         raise FormatError(f"{path} is {short(tool)}; a tool is an object with a name and parameters")
     key = next((key for key in WRAPPERS if isinstance(tool.get(key), Mapping)), None)
@@ -109,15 +109,15 @@ def definition(tool: Any, path: str) -> Definition:
         )
     if itself:  # a JSON Schema, with the name as its title or beside it
         schema = {k: v for k, v in tool.items() if k not in ("name", "strict")}
-        return Definition(name, schema_of(schema, "parameters", name, path), path)
+        return ToolDefinition(name, schema_of(schema, "parameters", name, path), path)
     key = next(iter(found), "parameters")
     if any(each != found[key] for each in found.values()):
         raise FormatError(f"{path} has its parameters under both {' and '.join(found)}; leave one")
     refuse_others({k: v for k, v in tool.items() if k not in {*found, *OTHER}}, f"{path}.{key}", path)
     if is_type(found.get(key)):
         schema, differences = typed(found[key])
-        return Definition(name, named_arguments(name, schema), f"{path}.{key}", True, differences)
-    return Definition(name, schema_of(found.get(key, {}), key, name, f"{path}.{key}"), f"{path}.{key}")
+        return ToolDefinition(name, named_arguments(name, schema), f"{path}.{key}", True, differences)
+    return ToolDefinition(name, schema_of(found.get(key, {}), key, name, f"{path}.{key}"), f"{path}.{key}")
 
 
 def schema_of(parameters: Any, key: str, name: str, path: str) -> Mapping[str, Any]:

@@ -80,10 +80,10 @@ def function_calls(
     chosen = [] if max_depth is None else ["max_depth"]
     max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     if references is not None:
-        validation.text(references, "references")
+        validation.check_text(references, "references")
     if not isinstance(keys, tuple | list) or len(keys) != 2:
         raise UnsupportedConstraint(f"keys are two names, not {validation.short(keys)}", path="keys")
-    keys = validation.text(keys[0], "keys[0]"), validation.text(keys[1], "keys[1]")
+    keys = validation.check_text(keys[0], "keys[0]"), validation.check_text(keys[1], "keys[1]")
     number = counts(parallel)
     read = read_tools(tools, tuples=syntax == "python")
     if references is not None:

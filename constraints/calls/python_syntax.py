@@ -27,7 +27,7 @@ NAMES = normalize([(48, 57), (65, 90), (95, 95), (97, 122), (0x80, 0x10FFFF)])
 
 
 @metered(maxsize=512)
-def spelled(quote: int, points: CodePoints) -> Nfa:
+def spellings(quote: int, points: CodePoints) -> Nfa:
     """Return the automaton of all spellings of a character of the set in a ``quote`` string."""
     raw = negate(normalize((c, c) for c in (0, 10, 13, ord("\\"), quote)))
     escapes = [[BACKSLASH, [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]]]
@@ -55,7 +55,7 @@ def ways(quote: int, char: str) -> Ways:
 
 def quoted(mark: bytes) -> Spelling:
     """Return the spelling of strings delimited by this quote."""
-    return Spelling(mark, mark[0], partial(spelled, mark[0]), partial(ways, mark[0]))
+    return Spelling(mark, mark[0], partial(spellings, mark[0]), partial(ways, mark[0]))
 
 
 @lru_cache(512)

@@ -110,8 +110,8 @@ def keyword_of(key: str) -> str:
 
 
 def googled(schema: dict[str, Any]) -> None:
-    """Read what Google's schemas have: counts as text beside types in capitals, an order of properties, ``defs``, numbers
-    listed as text.
+    """Rewrite in place what Google's schemas spell their own way: counts as text beside types in capitals,
+    ``propertyOrdering``, references to ``#/defs/``, and numbers of an enum as text.
     """
     kind = schema.get("type")
     if isinstance(kind, str) and kind.isupper():

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
-from ..json.closed_objects import IN_PLACE, close_schema, rewritten
+from ..json.closed_objects import IN_PLACE, close_schema, map_subschemas
 from ..json.python_types import is_type, type_name
 from ..json.vocabulary import REFERENCES
 from ..narrowing import Narrowing
-from .formats import Definition, definition, entries
+from .formats import ToolDefinition, definition, entries
 from .python_tools import is_tool
 from .tool_types import Schema, normal
 
@@ -108,7 +108,7 @@ def name_of_class(value: Any) -> str:
     return type_name(value)
 
 
-def read_tool(defined: Definition, tuples: bool) -> Tool:
+def read_tool(defined: ToolDefinition, tuples: bool) -> Tool:
     """Read the parameters of a tool."""
     name, parameters, path, plain, narrowed = defined
     if parameters.get("nullable") is True:
@@ -150,10 +150,10 @@ def with_references(tool: Tool, pattern: str) -> Tool:
     def wrapped(schema: Any, step: str) -> Any:
         if isinstance(schema, bool) or step in ("oneOf", "not", "if", "propertyNames", "contains"):
             return schema
-        found = rewritten(schema, wrapped)
+        found = map_subschemas(schema, wrapped)
         return {"anyOf": [found, reference]} if step in VALUES else found
 
-    whole = rewritten(tool.schema(), wrapped)
+    whole = map_subschemas(tool.schema(), wrapped)
     definitions = {key: whole[key] for key in tool.definitions}
     rest = {key: whole[key] for key in tool.rest}
     return replace(tool, arguments=whole["properties"], definitions=definitions, rest=rest)

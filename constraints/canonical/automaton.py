@@ -29,7 +29,7 @@ from ..vocabulary.vocabulary import Vocabulary
 from .marked_text import BYTE, MARK
 from .segmentation import Segmentation, segmentation_of
 
-Tokens = Int[ndarray, " token"]
+TokenIds = Int[ndarray, " token"]
 MARKS = ((BYTE, MARK),)
 
 
@@ -39,7 +39,7 @@ def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = 
     Raises ``EmptyLanguage``, ``TooManyStates``, ``UnsupportedConstraint``.
     """
     found = segmentation_of(vocab)
-    marked = dfa.intersect(nfa.looped(without(constraint, found.excluded), MARKS), found.marked)
+    marked = dfa.intersect(nfa.looped(excluding(constraint, found.excluded), MARKS), found.marked)
     if not marked.num_states:
         raise EmptyLanguage(
             "no text that satisfies the constraint is written by the tokenizer without added tokens"
@@ -47,9 +47,9 @@ def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = 
     return Build(marked, found, vocab, require_eos).automaton()
 
 
-def without(constraint: Nfa, excluded: list[str]) -> Nfa:
+def excluding(constraint: Nfa, excluded: list[str]) -> Nfa:
     """Return the texts of the constraint that contain none of the ``excluded`` strings."""
-    every = utf8.text()
+    every = utf8.any_text()
     words = nfa.union([nfa.literal(text.encode()) for text in excluded])
     contains = nfa.concat([every, words, every])
     if not excluded or dfa.intersect(constraint, contains).is_empty:
@@ -58,7 +58,7 @@ def without(constraint: Nfa, excluded: list[str]) -> Nfa:
 
 
 class Build:
-    """The construction of the token automaton: states are numbered as they are reached from the start."""
+    """Builds the token automaton of canonical texts from the byte automaton ``marked``, states in the order they are reached."""
 
     def __init__(self, marked: Nfa, found: Segmentation, vocab: Vocabulary, require_eos: bool) -> None:
         self.marked, self.found, self.vocab, self.require_eos = marked, found, vocab, require_eos
@@ -81,14 +81,14 @@ class Build:
                 limit=limits.STATES // 5,
             )
         self.number: dict[tuple[int, bytes], int] = {}
-        self.states: list[tuple[int, Tokens]] = []
+        self.states: list[tuple[int, TokenIds]] = []
         self.sets: dict[bytes, int] = {}
-        self.members: list[Tokens] = []
+        self.members: list[TokenIds] = []
         self.rows: list[tuple[int, int, int]] = []
         self.known: dict[int, dict[int, int]] = {}
         self.within: dict[int, Bool[ndarray, " token"]] = {}
 
-    def moves(self, state: int) -> Iterator[tuple[Tokens, int]]:
+    def moves(self, state: int) -> Iterator[tuple[TokenIds, int]]:
         """Yield (tokens, byte state after them). Token + ``size`` is the token at the start of a piece."""
         for row in range(self.begin[state], self.begin[state + 1]):
             relation = self.relation[row]
@@ -103,7 +103,7 @@ class Build:
             self.within[state] = out[: self.size]
         return self.within[state]
 
-    def state(self, state: int, forbidden: Tokens) -> int:
+    def state(self, state: int, forbidden: TokenIds) -> int:
         """Return the number of the token state (byte state, forbidden tokens)."""
         key = (state, forbidden.tobytes())
         if key not in self.number:
@@ -111,7 +111,7 @@ class Build:
             self.states.append((state, forbidden))
         return self.number[key]
 
-    def after(self, tokens: Tokens, target: int) -> Int[ndarray, " token"]:
+    def after(self, tokens: TokenIds, target: int) -> Int[ndarray, " token"]:
         """Return the token state after each of these tokens, all of which lead to byte state ``target``."""
         known, inside = self.known.setdefault(target, {}), self.inside(target)
         some = bool(inside.any())
@@ -124,7 +124,7 @@ class Build:
                 known[token] = self.state(target, rest)
         return np.array([known[token] for token in tokens.tolist()], np.int64)
 
-    def name(self, tokens: Tokens) -> int:
+    def name(self, tokens: TokenIds) -> int:
         """Return the number of a set of tokens."""
         key = tokens.tobytes()
         if key not in self.sets:

@@ -30,7 +30,7 @@ Merges = Mapping[Pair, tuple[int, int]]  # symbols -> (rank, the symbol that the
 
 
 @dataclass
-class Edge:
+class TokenEnd:
     """The symbols at one end of a token during its merges; symbol i exists in ``begin[i]:end[i]``.
 
     Times are ranks, raised to the highest rank merged before.
@@ -42,11 +42,11 @@ class Edge:
 
 
 @dataclass
-class History:
+class MergeHistory:
     """The merges of one token: its two edges, and whether the ranks of its merges never fall."""
 
-    left: Edge
-    right: Edge
+    left: TokenEnd
+    right: TokenEnd
     rises: bool
 
 
@@ -70,9 +70,9 @@ def steps(symbols: Sequence[int], merges: Merges) -> tuple[list[int], list[tuple
     return word, done
 
 
-def history(symbols: Sequence[int], merges: Merges) -> History | None:
+def history(symbols: Sequence[int], merges: Merges) -> MergeHistory | None:
     """Return how a token's own symbols merge into it, or None if they do not."""
-    word, left, right = list(symbols), Edge([], [], []), Edge([], [], [])
+    word, left, right = list(symbols), TokenEnd([], [], []), TokenEnd([], [], [])
     tokens, done = steps(symbols, merges)
     if len(tokens) != 1:
         return None
@@ -91,7 +91,7 @@ def history(symbols: Sequence[int], merges: Merges) -> History | None:
                 edge.begin.append(time)
     for edge in (left, right):
         edge.end.append(ALWAYS)
-    return History(left, right, rises)
+    return MergeHistory(left, right, rises)
 
 
 class Followers:
@@ -105,7 +105,7 @@ class Followers:
         self._forbidden: dict[int, Int[ndarray, " token"]] = {}
 
     @cached_property
-    def histories(self) -> list[History | None]:
+    def histories(self) -> list[MergeHistory | None]:
         """The merge history of each token; None for tokens that occur in no encoding."""
         return [None if word is None else history(word, self.merges) for word in self.symbols]
 

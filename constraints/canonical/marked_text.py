@@ -22,14 +22,14 @@ from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
 from ..regex.syntax import parser
 from .pretokens import Stage, refused, spelled_out
-from .priority_nfa import END, MATCH, Atoms, Program, Search
+from .priority_nfa import END, MATCH, Atoms, AtomThreads, SplitSearch
 
 MARK = 0xFF
 BYTE = 0xFE  # the mark before a byte that is a symbol by itself (byte fallback)
 NEWLINE, SPACE, LOW_LINE = ord("\n"), ord(" "), ord("▁")
 
 
-class Spelling(NamedTuple):
+class SymbolAlphabet(NamedTuple):
     """The characters that are symbols, and those written by bytes with ``BYTE`` before each.
 
     Other characters cannot be written.
@@ -40,14 +40,14 @@ class Spelling(NamedTuple):
 
 
 class Combined:
-    """The composition of two splits: each piece of ``outer``, a :class:`Search` or another, is split by ``inner``."""
+    """The composition of two splits: each piece of ``outer``, a :class:`SplitSearch` or another, is split by ``inner``."""
 
-    def __init__(self, outer: Any, inner: Search) -> None:
+    def __init__(self, outer: Any, inner: SplitSearch) -> None:
         self.outer, self.inner = outer, inner
         self.start: Any = (outer.start, inner.start)
 
     def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
-        """Return all transitions on one atom; see :class:`Search`."""
+        """Return all transitions on one atom; see :class:`SplitSearch`."""
         found = list[tuple[bool, Any]]()
         for marked, there in self.outer.step(place[0], atom):
             if not marked:
@@ -57,12 +57,12 @@ class Combined:
         return found
 
     def ends(self, place: Any) -> bool:
-        """Return whether the text may end; see :class:`Search`."""
+        """Return whether the text may end; see :class:`SplitSearch`."""
         return self.outer.ends(place[0]) and self.inner.ends(place[1])
 
 
 @lru_cache(maxsize=8)
-def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
+def marked_text(splits: tuple[Stage, ...], spelling: SymbolAlphabet) -> Nfa:
     """Return all texts with a mark at each boundary between two pieces.
 
     Raises ``UnsupportedConstraint`` for a pattern that is not supported.
@@ -76,11 +76,11 @@ def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
 
         try:
             trees.append(parser.parse(spelled_out(stage.pattern, stage.engine)))
-            Program(trees[-1], stage.pattern, collect, Atoms())
+            AtomThreads(trees[-1], stage.pattern, collect, Atoms())
         except (re.error, OverflowError, RecursionError, UnsupportedConstraint) as error:
             raise refused(f"pattern that is not read ({error}): {stage.pattern}") from None
     atoms = partition(sets)
-    searches = list[Search]()
+    searches = list[SplitSearch]()
     for stage, tree in zip(splits, trees, strict=True):
 
         def members(points: CodePoints, stage: Stage = stage) -> Atoms:
@@ -88,15 +88,15 @@ def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
             return Atoms(i for i, atom in enumerate(atoms) if utf8.within(atom[:1], inside))
 
         newline = members(((NEWLINE, NEWLINE),)) if stage.dollar_is_line_end else Atoms()
-        program = Program(tree, stage.pattern, members, newline | {END})
+        program = AtomThreads(tree, stage.pattern, members, newline | {END})
         if any(MATCH in program.open([program.entry], atom) for atom in range(len(atoms))):
             raise refused(f"pattern that matches nothing at all: {stage.pattern}")
-        searches.append(Search(program, stage.gaps, stage.bounds))
+        searches.append(SplitSearch(program, stage.gaps, stage.bounds))
     automaton = dfa.minimize(nfa.star(nfa.byte_ranges([(0, len(atoms) - 1)])))
     if searches:
         first: Any = searches[0]
         automaton = small(reduce(Combined, searches[1:], first), len(atoms))
-    return spelled(automaton, atoms, spelling)
+    return with_marks(automaton, atoms, spelling)
 
 
 def seen(points: CodePoints, stage: Stage) -> CodePoints:
@@ -124,7 +124,7 @@ def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
 
 
 def small(machine: Any, atoms: int) -> Nfa:
-    """Return the minimal DFA over atoms and marks, each written as one byte."""
+    """Return the minimal DFA of a split (``machine``, see :class:`SplitSearch`): atoms and marks are one byte each."""
     if atoms >= MARK:
         raise refused("pre-tokenizer of too many classes of characters")
     number, queue, edges = {machine.start: 0}, [machine.start], list[tuple[int, int, int, int]]()
@@ -152,8 +152,8 @@ def small(machine: Any, atoms: int) -> Nfa:
     return dfa.minimize(Nfa(size, np.array(rows, np.int64).reshape(-1, 4), (), np.array([0]), accept))
 
 
-def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> Nfa:
-    """Rewrite an automaton over atoms as one over UTF-8 bytes and marks."""
+def with_marks(automaton: Nfa, atoms: Sequence[CodePoints], spelling: SymbolAlphabet) -> Nfa:
+    """Return an automaton's DFA over bytes: atom i is a character of ``atoms[i]``, written as ``spelling`` says; marks stay."""
     arcs = list[tuple[int, Nfa | None, int]]()
     together = dict[tuple[int, int], list[tuple[int, int]]]()
     for source, low, high, target in automaton.edges.tolist():

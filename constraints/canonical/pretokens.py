@@ -22,8 +22,8 @@ from ..regex.properties import PLAIN_CLASS, PROPERTY
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 NAMED = rf"{PROPERTY}|\\[sSdDwWhH]"
 CLASS = re.compile(rf"{NAMED}|(?P<class>\[)|\\.|.", re.DOTALL)
-Engine = Callable[[str], CodePoints]  # from a character class in a pattern to its code points
-Bounds = frozenset[tuple[str, str]]
+ClassReader = Callable[[str], CodePoints]  # from a character class in a pattern to its code points
+Boundaries = frozenset[tuple[str, str]]
 BEHAVIOURS: dict[
     str, set[tuple[str, str]]
 ] = {  # the kinds of neighbouring pieces with a boundary between them; gap, gap occurs only if inverted
@@ -44,8 +44,8 @@ class Stage(NamedTuple):
     """
 
     pattern: str
-    bounds: Bounds
-    engine: Engine
+    bounds: Boundaries
+    engine: ClassReader
     gaps: bool = True
     low_lines: bool = False
     dollar_is_line_end: bool = False
@@ -76,7 +76,7 @@ def stages(settings: dict[str, Any] | None, low_lines: bool) -> list[Stage]:
     if kind == "Digits":
         behaviour = "isolated" if settings["individual_digits"] else "contiguous"
         return [Stage(r"\p{Digits}", bounds(behaviour), by_splitting, True, low_lines)]
-    engine: Engine = by_tokenizers
+    engine: ClassReader = by_tokenizers
     if kind == "Punctuation":
         pattern, inverted, behaviour = r"\p{Punctuation}", False, settings["behavior"].lower()
         engine = by_splitting
@@ -108,7 +108,7 @@ def refused(what: str) -> UnsupportedConstraint:
     return UnsupportedConstraint(f"canonical=True: the tokenizer has a {what}; compile without canonical")
 
 
-def bounds(behaviour: str, inverted: bool = False) -> Bounds:
+def bounds(behaviour: str, inverted: bool = False) -> Boundaries:
     """Return the kinds of neighbouring pieces between which the behaviour puts a boundary."""
     other = {"match": "gap", "gap": "match"} if inverted else {"match": "match", "gap": "gap"}
     return frozenset((other[a], other[b]) for a, b in BEHAVIOURS[behaviour])
@@ -162,8 +162,8 @@ def of_text(text: str) -> CodePoints:
     return utf8.normalize((int(run[0]), int(run[-1])) for run in runs)
 
 
-def spelled_out(pattern: str, engine: Engine) -> str:
-    """Return the pattern with the classes that engines read differently written out as ranges."""
+def spelled_out(pattern: str, engine: ClassReader) -> str:
+    """Return a pattern with its character classes written out as ranges where engines of patterns read them differently."""
     parts, position = [], 0
     while found := CLASS.match(pattern, position):
         position, text = found.end(), found[0]
@@ -172,15 +172,15 @@ def spelled_out(pattern: str, engine: Engine) -> str:
             if plain is None:
                 raise refused(f"pattern with a class that does not end: {pattern[found.start() :]}")
             position = plain.end()
-            inner = re.sub(rf"{NAMED}|\\.", lambda m: listed(m[0], engine), plain[0], flags=re.DOTALL)
+            inner = re.sub(rf"{NAMED}|\\.", lambda m: as_ranges(m[0], engine), plain[0], flags=re.DOTALL)
             text = inner
         elif re.fullmatch(NAMED, text) or text == ".":
-            text = f"[{listed(text, engine)}]"
+            text = f"[{as_ranges(text, engine)}]"
         parts.append(text)
     return "".join(parts)
 
 
-def listed(text: str, engine: Engine) -> str:
+def as_ranges(text: str, engine: ClassReader) -> str:
     """Write the characters of ``\\s``, a property, … as ranges; other escapes are unchanged."""
     if not re.fullmatch(NAMED, text) and text != ".":
         return text

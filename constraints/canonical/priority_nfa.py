@@ -27,7 +27,7 @@ MATCH = first_match.END
 Atoms = frozenset[int]
 
 
-class Program(first_match.Program):
+class AtomThreads(first_match.ByteThreads):
     """A pattern over atoms as a graph of threads.
 
     A thread passes a node of ``ahead`` only if the next atom (or ``END``) is one of these. ``atoms_of``: the atoms of a set of
@@ -84,7 +84,7 @@ class Program(first_match.Program):
         return super().item(item, flags, then)
 
     def before(self, atoms: Atoms, then: int) -> int:
-        """Add a node that is passed only before one of these atoms."""
+        """Add a node that threads pass only if the next atom is in ``atoms``; it leads to ``then``. Return its number."""
         entry = self.node([then])
         self.ahead[entry] = atoms
         return entry
@@ -99,7 +99,7 @@ class Program(first_match.Program):
         return (self.atoms_of(((0, 0x10FFFF),)) | {END}) - found if negative else found
 
 
-class Place(NamedTuple):
+class SplitState(NamedTuple):
     """A state of a search.
 
     ``ways``: the threads of the current match (None: between matches). ``never``: threads that must not match. ``kind``: the
@@ -111,44 +111,44 @@ class Place(NamedTuple):
     kind: str
 
 
-class Search:
+class SplitSearch:
     """The automaton that splits a text into matches and, if ``gaps``, the text between them.
 
     ``bounds`` are the kinds of neighbouring pieces with a marked boundary between them.
     """
 
-    start = Place(None, frozenset(), "")
+    start = SplitState(None, frozenset(), "")
 
-    def __init__(self, program: Program, gaps: bool, bounds: frozenset[tuple[str, str]]) -> None:
+    def __init__(self, program: AtomThreads, gaps: bool, bounds: frozenset[tuple[str, str]]) -> None:
         self.program, self.gaps, self.bounds = program, gaps, bounds
 
-    def step(self, place: Place, atom: int) -> list[tuple[bool, Place]]:
+    def step(self, place: SplitState, atom: int) -> list[tuple[bool, SplitState]]:
         """Return all transitions on one atom: (whether a boundary is marked before the atom, next state)."""
         program = self.program
         ways = program.open(sorted(place.never), atom)
         if MATCH in ways:
             return []
-        never, found = frozenset(program.read(ways, atom)), list[tuple[bool, Place]]()
+        never, found = frozenset(program.read(ways, atom)), list[tuple[bool, SplitState]]()
         if place.ways is None:
             return self._begin(place.kind, never, atom)
         ways = program.open(place.ways, atom)
         before = program.read(ways, atom)
         if before:
-            found.append((False, Place(before, never, "match")))
+            found.append((False, SplitState(before, never, "match")))
         if MATCH in ways:
             found += self._begin("match", never | frozenset(before), atom)
         return found
 
-    def _begin(self, kind: str, never: frozenset[int], atom: int) -> list[tuple[bool, Place]]:
+    def _begin(self, kind: str, never: frozenset[int], atom: int) -> list[tuple[bool, SplitState]]:
         """Return the transitions that begin a match, or begin or continue a gap, with this atom."""
         first = self.program.read(self.program.open([self.program.entry], atom), atom)
-        found = [((kind, "match") in self.bounds, Place(first, never, "match"))] if first else []
+        found = [((kind, "match") in self.bounds, SplitState(first, never, "match"))] if first else []
         if self.gaps:
             marked = kind != "gap" and (kind, "gap") in self.bounds
-            found.append((marked, Place(None, never | frozenset(first), "gap")))
+            found.append((marked, SplitState(None, never | frozenset(first), "gap")))
         return found
 
-    def ends(self, place: Place) -> bool:
+    def ends(self, place: SplitState) -> bool:
         """Return whether the text may end in this state."""
         if MATCH in self.program.open(sorted(place.never), END):
             return False

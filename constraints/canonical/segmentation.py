@@ -24,7 +24,7 @@ from ..automata.nfa import Nfa
 from ..automata.utf8 import CodePoints
 from ..vocabulary.vocabulary import Vocabulary
 from .bpe import Followers, Pair
-from .marked_text import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
+from .marked_text import BYTE, LOW_LINE, MARK, SPACE, SymbolAlphabet, marked_text
 from .pretokens import Stage, bounds, by_tiktoken, refused, stages
 
 NO_TEXT = {MARK, BYTE}
@@ -127,7 +127,7 @@ def of_tokenizers(vocab: Vocabulary, backend: Any) -> Segmentation:
             symbols[token] = [ids[c] for c in text]
     single = np.zeros(len(vocab), bool)
     written = [None if symbols[i] is None else word for i, word in enumerate(vocab.token_bytes)]
-    spelling = Spelling(utf8.EVERY, ())
+    spelling = SymbolAlphabet(utf8.EVERY, ())
     if not byte_level:
         low_lines_somewhere = low_lines or "Metaspace" in kinds
         spelling = spelled_by(ids, low_lines_somewhere, model.get("byte_fallback", False))
@@ -164,7 +164,7 @@ def replaces_spaces(normalizer: dict[str, Any] | None) -> bool:
     return replace in parts
 
 
-def spelled_by(ids: dict[str, int], low_lines: bool, byte_fallback: bool) -> Spelling:
+def spelled_by(ids: dict[str, int], low_lines: bool, byte_fallback: bool) -> SymbolAlphabet:
     """Return the characters that a character-level model has as symbols, and those it writes by bytes."""
     points = utf8.normalize((ord(c), ord(c)) for c in ids if len(c) == 1)
     never: CodePoints = ()
@@ -175,7 +175,7 @@ def spelled_by(ids: dict[str, int], low_lines: bool, byte_fallback: bool) -> Spe
         points = utf8.within(points, utf8.negate(utf8.normalize([*space, *never])))
         points = utf8.normalize([*points, *(space if has else ())])
     rest = utf8.within(utf8.negate(points), utf8.negate(never))
-    return Spelling(points, rest if byte_fallback else ())
+    return SymbolAlphabet(points, rest if byte_fallback else ())
 
 
 def of_tiktoken(vocab: Vocabulary, encoding: Any, shift: int) -> Segmentation:
@@ -192,7 +192,7 @@ def of_tiktoken(vocab: Vocabulary, encoding: Any, shift: int) -> Segmentation:
                 merges[ids[word[:i]], ids[word[i:]]] = (token, token)
     written = [None if symbols[i] is None else word for i, word in enumerate(vocab.token_bytes)]
     stage = Stage(encoding._pat_str, bounds("isolated"), by_tiktoken, gaps=False)
-    marked = marked_text((stage,), Spelling(utf8.EVERY, ()))
+    marked = marked_text((stage,), SymbolAlphabet(utf8.EVERY, ()))
     single = np.zeros(len(vocab), bool)
     name = b"%d %s" % (shift, encoding._pat_str.encode())
     return checked(Segmentation(marked, Followers(symbols, merges), written, single, [], name), True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..program.node import Node
 from ..vocabulary.vocabulary import Vocabulary
-from .tokens import NO_STATE, Tokens
+from .tokens import NO_STATE, ProgramStates
 
 BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
 """The vocabulary in which each byte is a token."""
@@ -19,7 +19,7 @@ class Bytes:
     """The states of a program over bytes, numbered as they are met; -1 is none."""
 
     def __init__(self, program: Node) -> None:
-        self._tokens = Tokens(program, BYTES, require_eos=False)
+        self._tokens = ProgramStates(program, BYTES, require_eos=False)
 
     @property
     def start(self) -> int:

@@ -33,7 +33,7 @@ MOST_VOCABULARIES = 3
 """Vocabularies whose engine is kept for later constraints."""
 
 
-class Engine:
+class CoreEngine:
     """One engine over a prefix tree, with the tables and nodes that it was given."""
 
     def __init__(self, trie: Trie) -> None:
@@ -45,7 +45,7 @@ class Engine:
 
     @property
     def full(self) -> bool:
-        """Whether what it has kept takes more than :data:`MOST_BYTES`, and than twice what one constraint needs to start."""
+        """Whether its caches take more than :data:`MOST_BYTES` and more than twice what one constraint needs to start."""
         return bool(self.core.bytes() > self.most)
 
     def automaton(self, number: int, spelled: bool, ends: bool) -> Automaton:
@@ -101,19 +101,19 @@ class Shared:
         first, low, own, order = (each.astype(np.int32) for each in arrays)
         texts = [word or b"" for word in vocab.token_bytes]
         self._trie = Trie(trie.byte, first, low, own, order, texts, vocab.eos_token_id)
-        self.engine = Engine(self._trie)
+        self.engine = CoreEngine(self._trie)
 
     def renew(self) -> None:
         """Let a new engine take over, if this one is full."""
         if self.engine.full:
-            self.engine = Engine(self._trie)
+            self.engine = CoreEngine(self._trie)
 
 
 _shared: OrderedDict[str, Shared] = OrderedDict()  # by vocabulary, the latest last
 _lock = Lock()
 
 
-def engine_of(vocab: Vocabulary) -> Engine:
+def engine_of(vocab: Vocabulary) -> CoreEngine:
     """Return the engine of a vocabulary, a new one if there is none or it is full."""
     with _lock:
         found = _shared.pop(vocab.cache_name, None) or Shared(vocab)
@@ -132,13 +132,13 @@ TOO_MANY = f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to
 
 
 def within_limits(call: Callable[..., T]) -> Callable[..., T]:
-    """Return a call of the engine that keeps to the limits of the request.
-    It raises ``TooManyStates`` and ``ConstructionStopped``."""
+    """Wrap a call of the engine, so that it keeps to the limits of the request.
+    The call raises ``TooManyStates`` and ``ConstructionStopped``."""
 
     def limited_call(*given: Any) -> T:
         for _ in range(MOST_STEPS // SLICE):
             try:
-                return counted(call, given) if request_limits.in_force() else call(*given)
+                return charged(call, given) if request_limits.in_force() else call(*given)
             except Exhausted:
                 continue
             except LimitPassed as error:
@@ -148,7 +148,7 @@ def within_limits(call: Callable[..., T]) -> Callable[..., T]:
     return limited_call
 
 
-def counted(call: Callable[..., T], given: tuple[Any, ...]) -> T:
+def charged(call: Callable[..., T], given: tuple[Any, ...]) -> T:
     """Return what a call of the engine returns, its steps counted as work of the request."""
     left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
     allow(int(max(0, min(SLICE, left))) + 1)

@@ -38,7 +38,7 @@ Frame = tuple[Node, Hashable]  # a caller and its register after the call; a rul
 
 @final
 class Context:
-    """What a node returns to, one object for each.
+    """Where a node returns when it ends; contexts are compared by identity.
 
     ``called``: the node that was called, where frames are forgotten; ``frames``: those of the callers, the nearest first;
     ``exit``: the state in which what was called has ended.

@@ -43,10 +43,10 @@ WHOLE = (Kind.ITEM, Kind.LEX, Kind.COUNT, Kind.APART, Kind.RULE)
 def bounded(
     program: Node, depth: int | None = None, length: int | None = None
 ) -> tuple[Nfa, tuple[Narrowing, ...]]:
-    """Return an automaton of a program's texts, or of some of them; and what it lacks.
+    """Return a finite automaton of a program's texts, or of some if all are too many, and the narrowings where it lacks some.
 
-    ``depth``, ``length``: bounds that were asked for. Raises ``TooManyStates``, and ``UnsupportedConstraint`` if parts have
-    budgets of tokens.
+    ``depth``, ``length``: bounds that were asked for (see :class:`Bounds`). Raises ``TooManyStates``, and
+    ``UnsupportedConstraint`` if parts have budgets of tokens.
     """
     program = pruned(program)
     if has_budgets(program):
@@ -89,7 +89,7 @@ def _least(one: Bounds, other: Bounds) -> Bounds:
 
 
 def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrowing, ...]]:
-    """Return the automaton of the texts within bounds, and what they cut."""
+    """Return the finite automaton of a program's texts within ``bounds``, and a ``Narrowing`` for each kind of text cut."""
     cuts, rules = Cuts(), Rules()
     some = rewritten(program, partial(_bounded, bounds=bounds, cuts=cuts, rules=rules))
     _define(rules)
@@ -105,7 +105,7 @@ def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrow
 
 
 def _bounded(node: Node, bounds: Bounds, cuts: Cuts, rules: Rules) -> Node:
-    """Return a node of some of the texts, and note what is cut."""
+    """Return a node of its texts within ``bounds``, and note in ``cuts`` what is left out."""
     why = "a finite automaton of all of them would be too large"
     match node.kind:
         case Kind.COUNT if node.high is not None and node.high > (most := max(node.low, bounds.length)):
@@ -126,7 +126,7 @@ def _bounded(node: Node, bounds: Bounds, cuts: Cuts, rules: Rules) -> Node:
 
 
 def _items(root: Node, most: int, rules: Rules) -> Node:
-    """Return the texts of a node that read at most one item, or none (``most=0``).
+    """Return the node of the texts in which at most ``most`` items (0 or 1) are read.
 
     ``rules``: the rules that stand for others, by rule and ``most``; they are defined when those are (:func:`_define`).
     """
@@ -180,7 +180,7 @@ def _define(rules: Rules) -> None:
 
 
 def _has_items(root: Node, made: set[Node]) -> bool:
-    """Return whether an ``ITEM`` is reached from a node, not counting those of another ``APART`` inside.
+    """Return whether an ``ITEM`` of this node's own ``APART`` is reached: those of an ``APART`` inside do not count.
 
     ``made``: rules that stand for others without their items; nothing is sought in them.
     """
@@ -211,7 +211,7 @@ def guiding(program: Node, most_states: int) -> Nfa:
             found = dfa.simplify(each().plain)
             if found.num_states <= most_states:
                 return found
-    return utf8.text().plain
+    return utf8.any_text().plain
 
 
 def _forgetting(program: Node, cap: int, kept: int, most_states: int) -> Nfa:

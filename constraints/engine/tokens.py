@@ -44,7 +44,7 @@ MOST = 1 << 27
 
 
 @final
-class Tokens:
+class ProgramStates:
     """The automaton over tokens of a program (protocol ``TokenStates``).
 
     States are the engine's configurations, :data:`NO_STATE` and :data:`SINK`. ``require_eos``: whether a text is
@@ -79,9 +79,9 @@ class Tokens:
         """Whether the engine keeps so much that rows which begin should use a new one."""
         return self.engine.full
 
-    def renewed(self) -> Tokens:
+    def renewed(self) -> ProgramStates:
         """Return the same automaton on another engine, whose memory is not full."""
-        return Tokens(self.node, self.vocab, self.require_eos)
+        return ProgramStates(self.node, self.vocab, self.require_eos)
 
     # ------------------------------------------------------------ distances
 
@@ -124,7 +124,7 @@ def are_tokens(program: Iterable[Node], vocab: Vocabulary) -> bool:
     return not ((np.cumsum(used)[:256] > 0) & ~vocab.trie.single).any()
 
 
-def fill(rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row words"]) -> None:
+def fill(rows: Sequence[tuple[ProgramStates, int, int, int]], out: Int32[ndarray, "row words"]) -> None:
     """Write masks of texts under any constraints of one vocabulary, in one call of the core.
 
     ``rows``: automaton, state, budget (tokens left, the next one included), and the row of ``out`` to write. There token v is

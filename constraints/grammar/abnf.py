@@ -12,9 +12,9 @@ from typing import Any
 
 from ...errors import UnsupportedConstraint
 from ..automata import nfa, utf8
-from .expressions import Reader
+from .expressions import ExpressionReader
 from .notations import Token, Tree
-from .tree import Call, Choice, Expression, Series, text_of
+from .tree import Choice, Expression, Ref, Series, text_of
 
 ABNF = r"""
     \s+ | ;[^\n]* | (?P<MORE>[a-zA-Z][\w-]*)\s*=/ | (?P<HEAD>[a-zA-Z][\w-]*)\s*= | (?P<call>[a-zA-Z][\w-]*)
@@ -43,7 +43,7 @@ CORE = """
 BASES = {"b": 2, "d": 10, "x": 16}
 
 
-class AbnfReader(Reader):
+class AbnfReader(ExpressionReader):
     """A reader of the rules of ABNF."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
@@ -66,17 +66,17 @@ class AbnfReader(Reader):
             self.lines.setdefault(name, head.line)
         self.rules = {name: found[0] if len(found) == 1 else Choice(found) for name, found in options.items()}
 
-    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
         """Return the expression of a tree that only ABNF has."""
         [token] = tree.children
         match tree.data:
             case "call":
-                return Call(self.names.get(token.lower(), str(token)), token.line)
+                return Ref(self.names.get(token.lower(), str(token)), token.line)
             case "prose":  # the name of a rule, or words, which are refused where the start needs them
                 name = token[1:-1].strip().lower()
-                return Call(self.names.get(name, str(token)), token.line)
+                return Ref(self.names.get(name, str(token)), token.line)
             case "number":
-                return number(token)
+                return numeric_value(token)
         sensitive, text = token[:2].lower() == "%s", token[token.index('"') + 1 : -1]
         return self.word(text, token.line) if sensitive else either_case(text)
 
@@ -103,7 +103,7 @@ def either_case(text: str) -> Expression:
     return text_of(nfa.concat([utf8.utf8(utf8.normalize([(p, p) for p in each])) for each in points]))
 
 
-def number(token: Any) -> Expression:
+def numeric_value(token: Any) -> Expression:
     """Return the expression of ``%x41``, ``%x41-5A`` or ``%d13.10``."""
     where, base, digits = f"line {token.line}", BASES[token[1].lower()], token[2:]
     try:

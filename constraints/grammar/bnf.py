@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...errors import UnsupportedConstraint
 from ..narrowing import merged
 from .abnf import ABNF, CORE, AbnfReader
-from .expressions import Reader
+from .expressions import ExpressionReader
 from .notations import Parser, Token, Tree
 from .readers import EBNF, EXTENSIONS, GBNF, BnfReader
 from .tree import Rules
@@ -31,7 +31,7 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str]) -> Rules:
     return read(Parser(text, EBNF, "EBNF").rules(), BnfReader(tokens))
 
 
-def read(rules: Sequence[tuple[Token, Tree]], reader: Reader) -> Rules:
+def read(rules: Sequence[tuple[Token, Tree]], reader: ExpressionReader) -> Rules:
     """Return the rules of the trees of a grammar. Raises ``UnsupportedConstraint`` for a rule that is defined twice."""
     for name, body in rules:
         if name in reader.rules:

@@ -32,7 +32,7 @@ def is_block(node: Node) -> bool:
 
 
 def with_columns(root: Node, tab: int) -> Node:
-    """Return the texts of a program at column 0; ``tab``: the columns of a tab. Each of its blocks is a rule."""
+    """Return a program whose blocks begin at written-out columns, from column 0 on; ``tab``: the columns of a tab."""
     columns = range(COLUMNS + 1)
     order = indented(root)
     lines = {rule: [nodes.rule() for _ in columns] for rule in order if rule.kind is Kind.RULE}

@@ -116,8 +116,8 @@ def read_rules(
     The arguments are those of :func:`grammar`.
     """
     validation.choice(syntax, "syntax", SYNTAXES)
-    start = start and validation.text(start, "start")
-    declared = {name: validation.text(side, f"declared[{name!r}]") for name, side in (declared or {}).items()}
+    start = start and validation.check_text(start, "start")
+    declared = {n: validation.check_text(side, f"declared[{n!r}]") for n, side in (declared or {}).items()}
     if postlex is not None and (syntax != "lark" or not is_indenter(postlex)):
         raise UnsupportedConstraint(
             "postlex is an indenter (lark.indenter.Indenter) for a grammar in Lark's notation; what another one does to the "
@@ -136,7 +136,7 @@ def read_rules(
         text, sources = read(path), Sources(path.parent, sources.folders, (str(path.resolve()),))
     if not isinstance(text, str):
         raise FormatError(f"a grammar is a text or the path of a file, not {validation.short(text)}")
-    text = validation.text(text, "text").removeprefix("\ufeff")
+    text = validation.check_text(text, "text").removeprefix("\ufeff")
     if syntax == "lark" and OTHER.search(text):
         raise UnsupportedConstraint(
             'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',

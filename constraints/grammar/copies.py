@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 from ...errors import UnsupportedConstraint
 from ..automata.work import spend
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
+from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text, Without
 
 MOST_COUNTED = 200  # repetitions that are written one by one, where states change within a counted repeat
 Copies = dict[Hashable, Expression]
@@ -44,7 +44,7 @@ class Copier(ABC):
 
     def copied(self, start: str, state: Hashable) -> tuple[Rules, str]:
         """Return the rules that the start rule needs from a state on, and its name."""
-        self.call(Call(start), state)
+        self.call(Ref(start), state)
         while self._todo:
             self._now = key = self._todo.pop()
             found = dict.fromkeys(self.rule(*key))
@@ -58,7 +58,7 @@ class Copier(ABC):
                 rules[self.name((name, before), after)] = copies[after]
         first = f"{start} of all states"
         rules[first] = Choice(
-            [call for after, call in self.call(Call(start), state).items() if self.may_end(after)]
+            [call for after, call in self.call(Ref(start), state).items() if self.may_end(after)]
         )
         return Rules(rules, self.lines, self.grammar.narrowed, self.budgets), first
 
@@ -85,7 +85,7 @@ class Copier(ABC):
         match e:
             case Text():
                 return self.text(e, state)
-            case Call():
+            case Ref():
                 return self.call(e, state)
             case Choice():
                 return joined([self.copies(part, state) for part in e.parts])
@@ -98,7 +98,7 @@ class Copier(ABC):
                     "x - y is not read beside look-ahead and indentation", path=f"line {e.line}"
                 )
 
-    def call(self, e: Call, state: Hashable) -> Copies:
+    def call(self, e: Ref, state: Hashable) -> Copies:
         """Return a call's copies."""
         key = e.rule, state
         if key not in self.ends:
@@ -106,7 +106,7 @@ class Copier(ABC):
             self._callers[key] = {}
             self._todo.append(key)
         self._callers[key][self._now] = None
-        return {after: Call(self.name(key, after), e.line) for after in self.ends[key]}
+        return {after: Ref(self.name(key, after), e.line) for after in self.ends[key]}
 
     def series(self, e: Series, state: Hashable) -> Copies:
         """Return a concatenation's copies."""
@@ -136,7 +136,7 @@ class Copier(ABC):
             rest = Repeat(e.part, max(e.low - 1, 0), e.high and e.high - 1)
             more = e.part if e.high == 1 else Series([e.part, rest])
             self.given[name] = Choice([more, *([] if e.low else [Series([])])])
-        return self.call(Call(self._repeats[key]), state)
+        return self.call(Ref(self._repeats[key]), state)
 
 
 def joined(ways: list[Copies]) -> Copies:

@@ -76,7 +76,7 @@ def definitions(
 
 
 def defined(statement: Any) -> Definition:
-    """Return the definition of a statement."""
+    """Return the definition that a statement's tree (name, attributes, parameters, …, right side) is."""
     name, attributes, parameters, *_, tree = statement.children
     given = {
         str(key): value[0] if value else None for key, *value in (a.children for a in attributes.children)
@@ -157,7 +157,7 @@ def check(found: Definitions, ignored: Sequence[Any]) -> None:
 
 
 def imports(statements: Sequence[Any], sources: Sources) -> Iterator[Definition]:
-    """Yield the definitions of the grammars that are imported from.
+    """Yield the definitions that the ``%import`` statements name, with all that these need.
 
     Raises ``UnsupportedConstraint`` for files and names that are not there.
     """
@@ -191,7 +191,7 @@ def imports(statements: Sequence[Any], sources: Sources) -> Iterator[Definition]
 
 
 def renamed(given: Iterable[Definition], source: str, aliases: Mapping[str, Any]) -> Iterable[Definition]:
-    """Return the definitions of another grammar under ``aliases``, or with the ``source`` behind their names.
+    """Rename the definitions of an imported grammar: to ``aliases``, other names to ``name@source``.
 
     A terminal in a terminal is put in its place: it stays as it is where the name is overridden, and is extended with it.
     """

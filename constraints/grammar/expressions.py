@@ -10,10 +10,10 @@ from ..automata.work import spend
 from ..narrowing import Narrowing
 from ..program import nodes
 from .token_references import excludes, other_tokens, referred
-from .tree import Call, Choice, Expression, Repeat, Series, Text
+from .tree import Choice, Expression, Ref, Repeat, Series, Text
 
 
-class Reader(ABC):
+class ExpressionReader(ABC):
     """A reader of a grammar. ``tokens``: the texts of tokens that are named by number."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
@@ -22,7 +22,7 @@ class Reader(ABC):
         self.lines: dict[str, int] = {}
         self.narrowed: list[Narrowing] = []
 
-    def expression(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+    def expression(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
         """Return the expression of a tree. ``given``: what the parameters of its rule stand for."""
         spend(5)
         match tree.data, tree.children:
@@ -60,5 +60,5 @@ class Reader(ABC):
         return Text(nodes.text(text.encode()))
 
     @abstractmethod
-    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
         """Return the expression of a tree that only one syntax has."""

@@ -19,9 +19,9 @@ from ..automata.work import spend
 from ..program import nodes, tables
 from ..program.node import Kind
 from .tree import (
-    Call,
     Choice,
     Expression,
+    Ref,
     Repeat,
     Rules,
     Series,
@@ -41,7 +41,7 @@ NONE: Texts = frozenset()
 def with_first_matches(grammar: Rules, start: str) -> tuple[Rules, str]:
     """Return the rules of a grammar in which no terminal runs over the end of a rule that ends at its first match."""
     rules = {name: without_itself(name, e) for name, e in grammar.rules.items()}
-    copier = Copier(replace(grammar, rules=rules), start)
+    copier = FirstMatchCopier(replace(grammar, rules=rules), start)
     first = copier.rule(start, NONE, NONE)
     return Rules(copier.rules, copier.lines, grammar.narrowed, copier.budgets), first
 
@@ -57,11 +57,11 @@ def without_itself(name: str, e: Expression) -> Expression:
 def after_itself(name: str, option: Expression) -> Expression | None:
     """Return what follows the call of a rule that begins an alternative; None if none does."""
     first, *rest = option.parts if isinstance(option, Series) and option.parts else [option]
-    return Series(rest) if isinstance(first, Call) and first.rule == name else None
+    return Series(rest) if isinstance(first, Ref) and first.rule == name else None
 
 
-class Copier:
-    """Copies rules for what may begin beside them, and after them."""
+class FirstMatchCopier:
+    """Copies rules so that each copy knows the terminals that may begin in its place, and after it; see the module."""
 
     def __init__(self, grammar: Rules, start: str) -> None:
         self.grammar = grammar
@@ -91,7 +91,7 @@ class Copier:
         match e:
             case Text():
                 return frozenset([e]) if e.ends_first else NONE
-            case Call():
+            case Ref():
                 return self.first.get(e.rule, NONE)
             case Repeat() | Without():
                 return self.begins(e.part)
@@ -111,7 +111,7 @@ class Copier:
     def goes_on(self, e: Expression) -> Texts:
         """Return what may begin after a text of an expression, within it."""
         match e:
-            case Call():
+            case Ref():
                 return self.more.get(e.rule, NONE)
             case Repeat():
                 return self.goes_on(e.part) | (self.begins(e.part) if e.high != 1 else NONE)
@@ -145,7 +145,7 @@ class Copier:
 
     def rules_first(self, e: Expression, begun: Mapping[str, frozenset[str]]) -> Iterator[str]:
         """Yield the rules that may begin an expression, and those that may begin these."""
-        if isinstance(e, Call):
+        if isinstance(e, Ref):
             yield e.rule
             yield from begun[e.rule]
         for part in parts_of(e):
@@ -156,7 +156,7 @@ class Copier:
     # ------------------------------------------------------------ copies
 
     def rule(self, name: str, beside: Texts, after: Texts) -> str:
-        """Return the name of the copy of a rule beside which, and after which, some of these rules may begin."""
+        """Return the name of the copy of a rule for terminals that may begin ``beside`` it, or ``after`` it."""
         key = name, beside, after
         if key not in self._names:
             spend(10)
@@ -174,8 +174,8 @@ class Copier:
         match e:
             case Text():
                 return self.cut(e, beside)
-            case Call():
-                return Call(self.rule(e.rule, beside, after), e.line)
+            case Ref():
+                return Ref(self.rule(e.rule, beside, after), e.line)
             case Choice():
                 beside |= self.begins(e)
                 return Choice([self.copy(part, beside, after) for part in e.parts])
@@ -212,11 +212,11 @@ class Copier:
         if not others:
             return text
         if (text, others) not in self._cut:
-            self._cut[text, others] = without(text, others)
+            self._cut[text, others] = unshadowed(text, others)
         return self._cut[text, others]
 
 
-def without(text: Text, others: Texts) -> Text:
+def unshadowed(text: Text, others: Texts) -> Text:
     """Return a terminal without its texts that begin with a text of one of the others: there the other would have matched first.
 
     A text that the other has as well stays where the terminal cannot go on after it: both end there.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..program.nodes import EMPTY
 from .tree import (
-    Call,
     Choice,
     Expression,
+    Ref,
     Repeat,
     Rules,
     Series,
@@ -45,7 +45,7 @@ class Following:
         match e:
             case Text():
                 return frozenset([e])
-            case Call():
+            case Ref():
                 return self.first[e.rule]
             case Choice():
                 return frozenset().union(*map(self.begins, e.parts))
@@ -63,7 +63,7 @@ class Following:
         match e:
             case Text():
                 return []
-            case Call():
+            case Ref():
                 return [(e.rule, after)]
             case Choice():
                 return [each for part in e.parts for each in self.calls(part, after)]

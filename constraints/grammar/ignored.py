@@ -100,7 +100,7 @@ class Greedy:
 
 def is_sure(wrong: Nfa, state: int) -> bool:
     """Return whether every text from a state on is accepted."""
-    return dfa.difference(utf8.text(), wrong.between([state])).is_empty
+    return dfa.difference(utf8.any_text(), wrong.between([state])).is_empty
 
 
 def is_free(ignored: Terminal, others: Iterable[Terminal]) -> bool:

@@ -11,7 +11,7 @@ from ..automata import nfa
 from ..automata.work import spend
 from ..narrowing import merged
 from .definitions import Definition, definitions
-from .expressions import Reader
+from .expressions import ExpressionReader
 from .ignored import Ignored
 from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
@@ -19,13 +19,13 @@ from .layout_reader import NARROWED, LayoutReader
 from .operations import json_value
 from .sources import Sources
 from .terminals import Terminal
-from .tree import Call, Choice, Expression, Rules, Series, Text, text_of
+from .tree import Choice, Expression, Ref, Rules, Series, Text, text_of
 
 BLANK = " "
 """The rule of what is ignored before a nested grammar or a value in JSON."""
 
 
-class LarkReader(Reader):
+class LarkReader(ExpressionReader):
     """A reader of one grammar: rules are read as they are called, then the terminals that they call.
 
     ``sources``: where the files lie that it imports from; ``declared``: the right sides of terminals that it only declares;
@@ -51,7 +51,7 @@ class LarkReader(Reader):
         self.terminals: dict[str, Terminal] = {}
         self.lazy: set[str] = set()  # those that end at their first match
         self.alone: list[int] = []  # the lines of nested grammars and values in JSON
-        self._called: list[tuple[str, Definition, dict[Any, Call]]] = []
+        self._called: list[tuple[str, Definition, dict[Any, Ref]]] = []
 
     def rules_from(self, start: str) -> Rules:
         """Return the rules that the start rule needs."""
@@ -75,7 +75,7 @@ class LarkReader(Reader):
         if self.alone:
             self.rules[self.prefix + BLANK] = Series(between.alone(min(self.alone)))
         if passed and start in self.rules:
-            self.rules[self.prefix] = Series([Call(start), end])
+            self.rules[self.prefix] = Series([Ref(start), end])
         found_layout = None if layout is None else layout.layout
         return Rules(self.rules, self.lines, merged(self.narrowed), self.budgets, found_layout)
 
@@ -93,7 +93,7 @@ class LarkReader(Reader):
         """Return the name of a terminal as the grammar has it."""
         return name.removeprefix(self.prefix)
 
-    def translate(self, name: str, definition: Definition, given: Mapping[Any, Call]) -> None:
+    def translate(self, name: str, definition: Definition, given: Mapping[Any, Ref]) -> None:
         """Add the rule or terminal of a definition; ``given``: what its parameters stand for."""
         tree, attributes = definition.tree, definition.attributes
         if self.postlex is not None and definition.name in (
@@ -118,11 +118,11 @@ class LarkReader(Reader):
             self.terminals[name] = self.reader.lazy(tree, end)
             self.lazy.add(name)
 
-    def call(self, name: Any, given: Sequence[Call]) -> Call:
+    def call(self, name: Any, given: Sequence[Ref]) -> Ref:
         """Return a call of a rule or terminal, or of what a template makes of what it is given."""
         definition = self.definitions[name]
         if definition.parameters and not given:  # a template that is given to another
-            return Call(str(name), name.line)
+            return Ref(str(name), name.line)
         if len(given) != len(definition.parameters):
             raise refused(
                 f"{name.value!r} has {len(definition.parameters)} parameters, not {len(given)}", name
@@ -132,11 +132,11 @@ class LarkReader(Reader):
             spend(20 + len(made))
             self.lines[made] = definition.name.line
             self._called.append((made, definition, dict(zip(definition.parameters, given, strict=True))))
-        return Call(made, name.line)
+        return Ref(made, name.line)
 
     # ------------------------------------------------------------ expressions
 
-    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
         """Return the expression of a tree that only Lark's notation has, or of a terminal."""
         match tree.data, tree.children:
             case "alias", [part, _]:
@@ -159,21 +159,21 @@ class LarkReader(Reader):
         name = "..".join(tree.children) if tree.data != "pieces" else json.dumps(tree.children[0].value)
         return self.terminal(name, first_token(tree).line, lambda: self.reader.read(tree, name))
 
-    def argument(self, tree: Any, given: Mapping[Any, Call]) -> Call:
+    def argument(self, tree: Any, given: Mapping[Any, Ref]) -> Ref:
         """Return what is given to a template."""
         found = self.expression(tree, given)
-        if not isinstance(found, Call):
+        if not isinstance(found, Ref):
             raise refused("a template is given the empty text", first_token(tree))
         return found
 
-    def terminal(self, name: str, line: int, read: Callable[[], Terminal]) -> Call:
+    def terminal(self, name: str, line: int, read: Callable[[], Terminal]) -> Ref:
         """Return a call of a terminal that is written where it stands."""
         name = self.prefix + name
         if name not in self.terminals:
             self.terminals[name], self.lines[name] = read(), line
-        return Call(name, line)
+        return Ref(name, line)
 
-    def word(self, text: str, line: int) -> Call:
+    def word(self, text: str, line: int) -> Ref:
         """Return a call of the terminal of one text."""
         name = json.dumps(text, ensure_ascii=False)
         return self.terminal(name, line, lambda: Terminal(nfa.literal(text.encode())))
@@ -182,14 +182,14 @@ class LarkReader(Reader):
         """Return the fewest and the most repetitions of a quantifier."""
         return counts(token)
 
-    def standing_alone(self, token: Any, found: Expression) -> Call:
+    def standing_alone(self, token: Any, found: Expression) -> Ref:
         """Return a call of a nested grammar or a value in JSON, behind what is ignored."""
         name = f"{self.prefix}{token} {len(self.alone)}"
         self.alone.append(token.line)
-        self.rules[name], self.lines[name] = Series([Call(self.prefix + BLANK), found]), token.line
-        return Call(name, token.line)
+        self.rules[name], self.lines[name] = Series([Ref(self.prefix + BLANK), found]), token.line
+        return Ref(name, token.line)
 
-    def nested(self, token: Any) -> Call:
+    def nested(self, token: Any) -> Ref:
         """Add the rules of a nested grammar, and return a call of its start."""
         spend(2 * len(token.value))
         prefix = f"{self.prefix}{token} {len(self.alone)}."
@@ -200,7 +200,7 @@ class LarkReader(Reader):
         self.lines |= inner.lines
         self.budgets |= inner.budgets
         self.narrowed += inner.narrowed
-        return Call(prefix if prefix in inner.rules else f"{prefix}start", token.line)
+        return Ref(prefix if prefix in inner.rules else f"{prefix}start", token.line)
 
 
 def is_empty(tree: Any) -> bool:

@@ -105,7 +105,7 @@ class TerminalReader:
             case "optional":
                 return nfa.optional(self.words(parts[0]))
             case "other":
-                return dfa.difference(utf8.text(), self.words(parts[0]))
+                return dfa.difference(utf8.any_text(), self.words(parts[0]))
             case "pieces":
                 return structured(parts[0].value, parts[0].line)
             case "string" if parts[0] == '""':
@@ -158,7 +158,7 @@ def literal(token: Any) -> Any:
         found = lark.load_grammar._literal_to_pattern(token)
     except (lark.exceptions.GrammarError, AssertionError, ValueError) as error:
         raise refused(f"{token} cannot be read: {error.args[-1] if error.args else error}", token) from None
-    validation.text(found.value, f"line {token.line}")
+    validation.check_text(found.value, f"line {token.line}")
     return found
 
 

@@ -19,7 +19,7 @@ from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from .columns import AROUND, DEEPER
 from .copies import Copier, Copies, joined
-from .tree import Call, Expression, Layout, Rules, Series, Text
+from .tree import Expression, Layout, Ref, Rules, Series, Text
 
 BLANKS = nfa.star(nfa.byte_ranges([(9, 9), (32, 32)]))
 
@@ -45,7 +45,7 @@ def breaks_of(newline: Nfa) -> Nfa:
 
 
 def continuing(newline: Nfa, breaks: Nfa) -> Nfa:
-    """Return the texts that begin with a byte by which a NEWLINE would go on after a line break and blanks."""
+    """Return the texts whose first byte would lengthen a NEWLINE that has a line break and blanks."""
     ends = dfa.minimize(nfa.concat([breaks, BLANKS]))
     whole = dfa.minimize(newline)
     seen = {(int(ends.start[0]), int(whole.start[0]))}
@@ -68,7 +68,7 @@ def with_indentation(grammar: Rules, start: str, layout: Layout) -> tuple[Rules,
 
 
 class Indenting(Copier):
-    """Copies rules for where in a line they begin."""
+    """Copies each rule once for each place in a line at which it may begin; see the module for the places."""
 
     def __init__(self, grammar: Rules, layout: Layout) -> None:
         super().__init__(grammar)
@@ -96,7 +96,7 @@ class Indenting(Copier):
             return {}
         return {state if state == "inside" or text is self.layout.end else "mid": found}
 
-    def call(self, e: Call, state: Hashable) -> Copies:
+    def call(self, e: Ref, state: Hashable) -> Copies:
         """Return a call's copies; that of a NEWLINE is written with the columns after it, or without."""
         if e.rule == self.layout.newline:
             return line_ends(self.layout.breaks) if state == "mid" else {}
@@ -107,13 +107,13 @@ class Indenting(Copier):
     def series(self, e: Series, state: Hashable) -> Copies:
         """Return a concatenation's copies; parentheses and blocks in it are read as wholes."""
         at = next(
-            (i for i, part in enumerate(e.parts) if isinstance(part, Call) and part.rule in self.brackets),
+            (i for i, part in enumerate(e.parts) if isinstance(part, Ref) and part.rule in self.brackets),
             None,
         )
         if at is None:
             return super().series(e, state)
         opening = e.parts[at]
-        assert isinstance(opening, Call)
+        assert isinstance(opening, Ref)
         ends = self.closing(e, at)
         deeper = opening.rule == self.layout.indent
         inner = self.block(e, at, [*[DEEPER] * deeper, *e.parts[at + 1 : ends]])
@@ -124,7 +124,7 @@ class Indenting(Copier):
                 found = self.indented(inner, between)
             else:
                 closing = e.parts[ends]
-                assert isinstance(closing, Call)
+                assert isinstance(closing, Ref)
                 found = self.parenthesised(opening, inner, closing, between)
             for after, middle in found.items():
                 for last, more in self.series(rest, after).items():
@@ -140,23 +140,23 @@ class Indenting(Copier):
         """Return the place of what closes the bracket at a place. Raises ``UnsupportedConstraint`` if it is in another rule."""
         depth = 0
         for i, part in enumerate(e.parts[at:], at):
-            if isinstance(part, Call):
+            if isinstance(part, Ref):
                 depth += part.rule in self.layout.opening or part.rule == self.layout.indent
                 depth -= part.rule in self.layout.closing or part.rule == self.layout.dedent
             if depth <= 0 and i > at:
                 return i
         call = e.parts[at]
-        assert isinstance(call, Call)
+        assert isinstance(call, Ref)
         raise unmatched(call)
 
-    def block(self, e: Series, at: int, parts: Sequence[Expression]) -> Call:
+    def block(self, e: Series, at: int, parts: Sequence[Expression]) -> Ref:
         """Return a call of what stands between brackets; ``at``: the place of the opening one in a series."""
         if (e, at) not in self._blocks:
             self._blocks[e, at] = name = f"block {len(self._blocks)}"
             self.given[name] = Series(parts)
-        return Call(self._blocks[e, at])
+        return Ref(self._blocks[e, at])
 
-    def parenthesised(self, opening: Call, inner: Call, closing: Call, state: Hashable) -> Copies:
+    def parenthesised(self, opening: Ref, inner: Ref, closing: Ref, state: Hashable) -> Copies:
         """Return the copies of a part in parentheses."""
         ways: list[Copies] = []
         for after, first in super().call(opening, state).items():
@@ -165,7 +165,7 @@ class Indenting(Copier):
                     ways.append({after: Series([first, middle, last])})
         return joined(ways)
 
-    def indented(self, inner: Call, state: Hashable) -> Copies:
+    def indented(self, inner: Ref, state: Hashable) -> Copies:
         """Return the copies of a block: its lines have more columns than the one around."""
         found = self.call(inner, state) if state == "pending" else {}
         return line_ends(found["pending"]) if "pending" in found else {}
@@ -176,7 +176,7 @@ def line_ends(before: Expression) -> Copies:
     return {"pending": before, "begun": Series([before, AROUND])}
 
 
-def unmatched(call: Call) -> UnsupportedConstraint:
+def unmatched(call: Ref) -> UnsupportedConstraint:
     """Return the error for a bracket, INDENT or DEDENT that is not closed where it is opened."""
     return UnsupportedConstraint(
         f"postlex: {call.rule} stands without its counterpart in one alternative of a rule",

@@ -30,7 +30,7 @@ Followed = tuple[tuple[Nfa, Nfa | None], ...]
 
 
 def followed(builder: Builder, items: Sequence[Item], flags: int) -> Followed | None:
-    """Return the texts of a pattern by what may follow them.
+    """Split the texts of a pattern by the languages that must follow them (its look-ahead).
 
     None if they depend on the text before them, or it is not known which match is preferred.
     """
@@ -75,9 +75,9 @@ def preferred_after(builder: Builder, items: Sequence[Item], flags: int, after: 
     Then all ways go on or none does, so what is preferred is what is preferred without look-aheads.
     """
     try:
-        found = preferred(builder, without(items, is_ahead), flags)
+        found = preferred(builder, dropped(items, is_ahead), flags)
         marked = builder._replace(marked=[], level=0, numbers=itertools.count(1))
-        words = nfa.concat(marked.plain(without(items, is_anchor), flags))
+        words = nfa.concat(marked.plain(dropped(items, is_anchor), flags))
     except UnsupportedConstraint:
         return None
     if not all(stands_at_one_place(words, each.mark) for each in marked.marked):
@@ -95,7 +95,7 @@ def stands_at_one_place(words: Nfa, mark: bytes) -> bool:
     )
     bare = dfa.difference(one, first)
     texts = nfa.erased(dfa.intersect(one, first), MARK, MARK)
-    if not (apart(bare, texts) and apart(texts, bare)):
+    if not (prefix_free(bare, texts) and prefix_free(texts, bare)):
         return False
     one = nfa.looped(nfa.concat([dfa.intersect(one, first), EVERY]), ((SECOND, SECOND),))
     other = nfa.looped(dfa.intersect(other, second), ((MARK, MARK),))
@@ -104,7 +104,7 @@ def stands_at_one_place(words: Nfa, mark: bytes) -> bool:
     return dfa.intersect(dfa.intersect(one, nfa.union(differ)), other).is_empty
 
 
-def apart(one: Nfa, other: Nfa) -> bool:
+def prefix_free(one: Nfa, other: Nfa) -> bool:
     """Return whether no word is a prefix of another's word."""
     return dfa.intersect(nfa.concat([one, EVERY]), other).is_empty
 
@@ -129,7 +129,7 @@ def is_anchor(item: Item) -> bool:
 def prefers_the_longest(builder: Builder, items: Sequence[Item], flags: int) -> bool:
     """Return whether a pattern tries its longest match first, then shorter ones: that holds if it does without look-arounds."""
     try:
-        core = without(items, lambda item: is_ahead(item) or is_anchor(item))
+        core = dropped(items, lambda item: is_ahead(item) or is_anchor(item))
         matches = dfa.minimize(dfa.intersect(preferred(builder, core, flags), MARKED))
     except UnsupportedConstraint:
         return False
@@ -137,7 +137,7 @@ def prefers_the_longest(builder: Builder, items: Sequence[Item], flags: int) -> 
     return same(matches, dfa.difference(every, nfa.erased(moved(every), SECOND, SECOND)))
 
 
-def without(items: Sequence[Item], gone: Callable[[Item], bool]) -> list[Item]:
+def dropped(items: Sequence[Item], gone: Callable[[Item], bool]) -> list[Item]:
     """Return the items of a pattern without some. Raises ``UnsupportedConstraint`` for conditions on groups."""
     found: list[Item] = []
     for operation, argument in items:
@@ -145,11 +145,11 @@ def without(items: Sequence[Item], gone: Callable[[Item], bool]) -> list[Item]:
             continue
         if operation is constants.SUBPATTERN:
             group, added, removed, inner = argument
-            argument = group, added, removed, without(inner, gone)
+            argument = group, added, removed, dropped(inner, gone)
         elif operation is constants.BRANCH:
-            argument = argument[0], [without(each, gone) for each in argument[1]]
+            argument = argument[0], [dropped(each, gone) for each in argument[1]]
         elif operation in REPEAT:
-            argument = argument[0], argument[1], without(argument[2], gone)
+            argument = argument[0], argument[1], dropped(argument[2], gone)
         elif operation not in (*CHARACTER, *LOOK, constants.AT):
             raise UnsupportedConstraint(f"{operation} is not read beside look-ahead")
         found.append((operation, argument))
@@ -190,7 +190,7 @@ def moved(after: Nfa) -> Nfa:
 
 
 def by_what_follows(after: Nfa) -> Followed:
-    """Return the texts before ⊙, by the language after it."""
+    """Split words t ⊙ z: return each language of z that occurs, with the texts t before it."""
     plain = after.plain
     targets: dict[int, list[int]] = {}
     rows = []
@@ -203,6 +203,6 @@ def by_what_follows(after: Nfa) -> Followed:
     for target, ends in sorted(targets.items()):
         texts = dfa.minimize(nfa.of_rows(rows, plain.start.tolist(), ends))
         rest = dfa.minimize(nfa.of_rows(rows, [target], plain.accept.tolist()))
-        free = dfa.difference(utf8.text(), rest).is_empty
+        free = dfa.difference(utf8.any_text(), rest).is_empty
         found.append((texts, None if free else rest))
     return tuple(found)

@@ -32,9 +32,9 @@ from .first_matches import with_first_matches
 from .layout import with_indentation
 from .obligations import with_look_ahead
 from .tree import (
-    Call,
     Choice,
     Expression,
+    Ref,
     Repeat,
     Rules,
     Text,
@@ -73,7 +73,7 @@ def program(rules: Rules, first: str) -> Node:
                 rules, first = with_look_ahead(rules, first)
             if ends_first:
                 rules, first = with_first_matches(rules, first)
-            found = closed(rules, Call(first))
+            found = closed(rules, Ref(first))
             if layout is not None:
                 found = with_columns(found, layout.tab)
     except RecursionError:
@@ -85,10 +85,10 @@ def program(rules: Rules, first: str) -> Node:
 
 def closed(rules: Rules, expression: Expression) -> Node:
     """Return the node of an expression in which no rule begins with itself or has no text."""
-    return pruned(without_left_recursion(Writer(rules).written(expression)))
+    return pruned(without_left_recursion(RuleWriter(rules).written(expression)))
 
 
-class Writer:
+class RuleWriter:
     """The nodes of a grammar's rules, of all their texts or of those that are not empty.
 
     A token of a part is one of the whole too, so within a budget those that are as large mean nothing: ``most`` is the
@@ -171,7 +171,7 @@ class Writer:
         match e:
             case Text():
                 return without_the_empty_text(e.node) if nonempty and e.is_empty else e.node
-            case Call():
+            case Ref():
                 return self.rule(e.rule, most, nonempty)
             case Repeat():
                 is_empty = self.is_empty(e.part)
@@ -239,7 +239,7 @@ def factored(options: Sequence[Node]) -> Node:
 
 
 def repeated(part: Node, low: int, high: int | None) -> Node:
-    """Return the node of ``low`` to ``high`` texts of another in a row: one table if it is small, so that guides count."""
+    """Return the node of ``low`` to ``high`` texts of ``part`` in a row; as one table if it is small, so that guides count."""
     found = nodes.repeat(part, low, high)
     most = low if high is None else high
     if (

@@ -53,7 +53,7 @@ class Parser:
         self.left.reverse()
 
     def take(self, *kinds: str) -> Token | None:
-        """Return the next token if it is of one of these kinds, and go on behind it."""
+        """Consume and return the next token if it is of one of these kinds, else return None."""
         return self.left.pop() if self.left[-1].kind in kinds else None
 
     def refused(self) -> UnsupportedConstraint:
@@ -98,7 +98,7 @@ class Parser:
         return parts[0] if len(parts) == 1 else Tree("series", parts)
 
     def term(self, needed: bool = False) -> Tree | None:
-        """Return the tree of what stands next, as often as it is repeated; None where nothing does and nothing must."""
+        """Parse one term and its repetition; None if no term stands next, which raises where one is ``needed``."""
         count, token = self.take("COUNT"), self.left[-1]
         found: Tree | None = None
         if token.kind.islower():

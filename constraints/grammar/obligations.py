@@ -1,7 +1,7 @@
-"""Grammars with terminals that look ahead, as grammars without: what may follow a terminal is asked of what is read after it.
+"""Rewrite a grammar so that no terminal looks ahead: each look-ahead becomes a condition on what is read after the terminal.
 
-A state is the set of what is still asked: automata, each with a state of its own. After a terminal that looks ahead there is one
-more. One that anything satisfies is dropped, and so is one that all terminals that may follow satisfy.
+A state is a set of open conditions (number of an automaton, its state). A terminal that looks ahead adds one; one that any text
+satisfies is dropped, and so is one that all terminals that may follow satisfy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def with_look_ahead(grammar: Rules, start: str) -> tuple[Rules, str]:
 
 
 class Asking(Copier):
-    """Copies rules for what is asked of the text after them."""
+    """Copies each rule once for each set of look-aheads that the text from there on must satisfy."""
 
     def __init__(self, grammar: Rules, start: str) -> None:
         super().__init__(grammar)
@@ -39,19 +39,19 @@ class Asking(Copier):
         self._read: dict[tuple[Text, Hashable], Copies] = {}
 
     def rule(self, name: str, state: Hashable) -> Copies:
-        """Return the copies of what a rule stands for; what all that may follow the rule has is not asked."""
+        """Return the copies of a rule, without the conditions that every terminal after the rule satisfies."""
         found = super().rule(name, state)
         if name not in self.follow:
             return found
         return joined([{self.open(after, self.follow[name]): copy} for after, copy in found.items()])
 
     def open(self, state: Hashable, follow: frozenset[Text]) -> Hashable:
-        """Return what is asked in a state and not granted by each terminal that may follow."""
+        """Return the conditions of a state that some terminal of ``follow`` does not satisfy."""
         assert isinstance(state, frozenset)
         return frozenset([each for each in state if not all(self.grants(text, *each) for text in follow)])
 
     def grants(self, text: Text, number: int, at: int) -> bool:
-        """Return whether each text of a terminal has what is asked, and leaves nothing to be asked."""
+        """Return whether every text of a terminal satisfies a condition: automaton ``number`` in state ``at``."""
         key = text, number, at
         if key not in self._grants:
             if text is END:
@@ -71,13 +71,13 @@ class Asking(Copier):
         return all(at in self.automata[number].accept.tolist() for number, at in state)
 
     def text(self, text: Text, state: Hashable) -> Copies:
-        """Return a terminal's texts by what is asked after them."""
+        """Return a terminal's texts by the conditions that are open after them; cached."""
         if (text, state) not in self._read:
             self._read[text, state] = self.read(text, state)
         return self._read[text, state]
 
     def read(self, text: Text, state: Hashable) -> Copies:
-        """Return a terminal's texts by what is asked after them."""
+        """Split a terminal's texts, read under the conditions ``state``, by the conditions that are open after them."""
         assert isinstance(state, frozenset)
         if text in (AROUND, DEEPER):
             if not all(is_blind_to_blanks(self.automata[number], at) for number, at in state):
@@ -115,7 +115,7 @@ class Asking(Copier):
         """Return whether anything is accepted from a state on."""
         if (number, state) not in self._free:
             rest = self.automata[number].between([state])
-            self._free[number, state] = dfa.difference(utf8.text(), rest).is_empty
+            self._free[number, state] = dfa.difference(utf8.any_text(), rest).is_empty
         return self._free[number, state]
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..automata.work import limited, spend
 from ..engine.bytes import Bytes
 from ..engine.tokens import NO_STATE
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
+from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text, Without
 
 NAME = re.compile(r"<?[^\W\d][^\"/{]*")
 """The name of a rule; Lark's texts without one are named by themselves, and templates by what they are given."""
@@ -32,7 +32,7 @@ class Item(NamedTuple):
     left: Left
 
 
-class Reading(NamedTuple):
+class OpenText(NamedTuple):
     """A text of a rule that has begun: its automaton's state, and the item after it."""
 
     text: Text
@@ -70,14 +70,14 @@ class Chart:
         self.states: dict[Text, Bytes] = {}
         self.waiting: list[dict[str, list[Item]]] = []  # by byte and rule: what goes on after it
 
-    def after(self, data: bytes) -> list[Reading]:
+    def after(self, data: bytes) -> list[OpenText]:
         """Return the texts of rules that may go on after a text."""
-        open_, found = [Item("", 0, (Call(self.first), 0, None))], list[Reading]()
+        open_, found = [Item("", 0, (Ref(self.first), 0, None))], list[OpenText]()
         for at in range(len(data) + 1):
             found = self.closed(open_, found, at)
             if at == len(data):
                 break
-            read, open_ = list[Reading](), []
+            read, open_ = list[OpenText](), []
             for each in found:
                 spend(5)
                 state = self.of(each.text).step(each.state, data[at])
@@ -92,7 +92,7 @@ class Chart:
             self.states[text] = Bytes(text.node)
         return self.states[text]
 
-    def closed(self, items: list[Item], read: list[Reading], at: int) -> list[Reading]:
+    def closed(self, items: list[Item], read: list[OpenText], at: int) -> list[OpenText]:
         """Follow all items at a byte; return the texts that are read there."""
         waiting: dict[str, list[Item]] = defaultdict(list)
         self.waiting.append(waiting)
@@ -116,9 +116,9 @@ class Chart:
             if isinstance(e, Text):
                 states = self.of(e)
                 after = item._replace(left=below)
-                found[Reading(e, states.start, after)] = None
+                found[OpenText(e, states.start, after)] = None
                 stack += [after] * e.is_empty
-            elif isinstance(e, Call):
+            elif isinstance(e, Ref):
                 after = item._replace(left=below)
                 waiting[e.rule].append(after)
                 stack.append(Item(e.rule, at, (self.rules[e.rule], 0, None)))
@@ -129,7 +129,7 @@ class Chart:
 
 
 def ways(e: Expression, rounds: int, below: Left) -> list[Left]:
-    """Return the stacks that may stand in the place of an expression that is made of others: what to read first is on top.
+    """Expand a compound expression: return the stacks that may replace it, what is read first on top.
 
     ``rounds``: how often a repeat has been read; ``below``: the stack under the expression.
     """

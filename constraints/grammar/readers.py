@@ -9,8 +9,8 @@ from typing import Any
 from ...errors import UnsupportedConstraint
 from ..automata import utf8
 from ..regex.constraint import regex
-from .expressions import Reader
-from .tree import Call, Expression, Repeat, Series, Without, text_of
+from .expressions import ExpressionReader
+from .tree import Expression, Ref, Repeat, Series, Without, text_of
 
 GBNF = r"""
     \s+ | \#[^\n]* | (?P<token>!?<[^>\n]*>) | (?P<HEAD>[\w-]+)\s*::= | (?P<ATTRIBUTE>[\w-]+\[[^\]\n]*\]\s*::=)
@@ -40,10 +40,10 @@ SHORT = dict(zip("nrt0abfve", "\n\r\t\0\a\b\f\v\x1b", strict=True))
 PLAIN = "\\\"'[]^-/?"
 
 
-class BnfReader(Reader):
+class BnfReader(ExpressionReader):
     """A reader of the rules of GBNF or EBNF."""
 
-    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
         """Return the expression of a tree that Lark's notation does not have, or not with this meaning."""
         match tree.data, tree.children:
             case "many", [part]:
@@ -53,7 +53,7 @@ class BnfReader(Reader):
             case "lookahead", _:  # a hint of what follows the rule, which reads nothing
                 return Series([])
             case "call", [name]:
-                return Call(str(name), name.line)
+                return Ref(str(name), name.line)
             case "string", [token]:
                 return self.word(unescaped(token[1:-1], token.line), token.line)
             case "char_range", [token]:

@@ -41,7 +41,7 @@ class Compound:
     """An expression that is made of others."""
 
     @cached_property
-    def called(self) -> Sequence[Call]:
+    def called(self) -> Sequence[Ref]:
         """The calls in it."""
         return tuple(call for part in parts_of(self) for call in calls(part))
 
@@ -52,7 +52,7 @@ def text_of(words: Nfa, ends_first: bool = False) -> Text:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class Ref:
     """A call of a rule."""
 
     rule: str
@@ -91,16 +91,16 @@ class Without(Compound):
     line: int = 0
 
 
-Expression = Text | Call | Series | Choice | Repeat | Without
+Expression = Text | Ref | Series | Choice | Repeat | Without
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The terminals of an indenter.
+    """What an indenter of Lark says: the terminals of line breaks, indentation and parentheses, and the width of a tab.
 
-    ``newline``, ``indent``, ``dedent``, ``opening``, ``closing``: names of rules; ``breaks``: the texts of a NEWLINE up to its
-    last line break, after what is ignored; ``begun``, ``inside``: for the texts of each terminal those at the beginning of a
-    line and inside of parentheses; ``end``: what is ignored at the end; ``tab``: the columns of a tab.
+    ``newline``, ``indent``, ``dedent``, ``opening``, ``closing``: names of terminals; ``tab``: columns. ``breaks``: NEWLINE up
+    to its last line break, with ignored text before it. ``begun``, ``inside``: by terminal, its texts (with ignored text before
+    them) at the beginning of a line, and inside parentheses. ``end``: the ignored text that may end the whole.
     """
 
     newline: str
@@ -138,7 +138,7 @@ def has_empty_text(e: Expression, empty: Mapping[str, bool]) -> bool:
     match e:
         case Text():
             return e.is_empty
-        case Call():
+        case Ref():
             return empty.get(e.rule, False)
         case Repeat():
             return e.low == 0 or has_empty_text(e.part, empty)
@@ -156,11 +156,11 @@ def parts_of(expression: Expression | Compound) -> Sequence[Expression]:
     return (expression.part, expression.minus) if isinstance(expression, Without) else ()
 
 
-def calls(expression: Expression) -> Sequence[Call]:
+def calls(expression: Expression) -> Sequence[Ref]:
     """Return the calls in an expression."""
     if isinstance(expression, Text):
         return ()
-    return (expression,) if isinstance(expression, Call) else expression.called
+    return (expression,) if isinstance(expression, Ref) else expression.called
 
 
 def texts_of(expression: Expression) -> Iterator[Text]:
@@ -227,7 +227,7 @@ def can_end(e: Expression, ends: Mapping[str, bool]) -> bool:
     match e:
         case Text():
             return not e.node.is_nothing
-        case Call():
+        case Ref():
             return ends.get(e.rule, False)
         case Repeat():
             return e.low == 0 or can_end(e.part, ends)

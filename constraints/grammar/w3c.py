@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import UnsupportedConstraint
 from ..automata import utf8
 from .readers import BnfReader
-from .tree import Call, Expression, text_of
+from .tree import Expression, Ref, text_of
 
 W3C = r"""
     (?:\A|\n)[ \t]*\[\d+\w*\](?=[ \t]+[a-zA-Z_][\w-]*\s*::=) | [^\S\n]+ | \n
@@ -59,7 +59,7 @@ class W3cReader(BnfReader):
         super().__init__(tokens)
         self.heads = heads
 
-    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
         """Return the expression of a string, a class or a character; what else there is is as in EBNF."""
         match tree.data, tree.children:
             case "string", [token]:

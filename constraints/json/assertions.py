@@ -9,14 +9,14 @@ from ...errors import UnsupportedConstraint
 from .closed_objects import CLOSING
 from .combinators import meet_all
 from .counted_patterns import pattern_shapes, readable, with_length, words_of
-from .document import Node
+from .document import Subschema
 from .exact import EXACT
 from .formats import KNOWN, MOST_CHARACTERS
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
 
 if TYPE_CHECKING:
-    from .keywords import Keywords
+    from .keywords import Evaluator
 
 TYPES = {
     "null": NOTHING._replace(null=True),
@@ -38,7 +38,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
 """By suffix of ``min…`` and ``max…``: the type that is counted, and its shapes."""
 
 
-def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def types(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``type``."""
     named = node.schema["type"]
     named = [named] if isinstance(named, str) else named
@@ -57,7 +57,7 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     return join(*others.values())
 
 
-def listed(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
+def constants(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
     """Apply ``enum`` or ``const``."""
     values = node.schema[key] if key == "enum" else [node.schema[key]]
     numbers = frozenset(
@@ -88,17 +88,15 @@ def listed(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
     return join(scalars, *structures)
 
 
-def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: bool, tracked: int) -> Value:
+def composite(
+    k: Evaluator, node: Subschema, value: list[Any] | dict[str, Any], sign: bool, tracked: int
+) -> Value:
     """Return the value that is this array or object, or without ``sign`` all other values."""
     if isinstance(value, list):
-        size = len(value)
+        size, kind = len(value), "list" if k.tuples else None
         needs = [k.need({"enum": [v]}, node, "const", sign) for v in value]
         if sign:
-            return only(
-                "array",
-                [Arrays(tuple(needs), least=size, most=size, kind="list" if k.tuples else None)],
-                False,
-            )
+            return only("array", [Arrays(tuple(needs), least=size, most=size, kind=kind)], False)
         differ = [Arrays((*[ANY] * i, need), least=size, most=size) for i, need in enumerate(needs)]
         shorter = [Arrays(most=size - 1)] if size else []
         tuples = [Arrays(kind="tuple")] if k.tuples else []
@@ -114,7 +112,7 @@ def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: 
     return EVERYTHING._replace(object=(*lacks, *differs, Objects(some=((others, ANY, ANY),))))
 
 
-def number(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
+def numeric_bound(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
     """Apply ``minimum``, ``maximum``, ``exclusiveMinimum`` or ``exclusiveMaximum``.
     A boolean one, of draft 4, is read with the bound that it modifies."""
     value = node.schema[key]
@@ -128,13 +126,13 @@ def number(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
     return only("number", [Numbers(low=bound) if is_low == sign else Numbers(high=bound)], sign)
 
 
-def multiple_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def multiple_of(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``multipleOf``."""
     step = Decimal(repr(node.schema["multipleOf"])).normalize(EXACT)
     return only("number", [Numbers(multiples=frozenset([(step, sign)]))], sign)
 
 
-def length(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
+def length(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
     """Apply a bound on the number of characters, items or members."""
     count = int(node.schema[key])
     kind, shape = SHAPES[key[3:]]
@@ -145,7 +143,7 @@ def length(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
     return only(kind, [shape(most=most)] if most >= 0 else [], sign)
 
 
-def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
+def atom(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
     """Apply ``pattern`` or ``format``."""
     which = node.schema[key]
     if key == "format" and not (k.asserts_format and which in KNOWN):

@@ -64,7 +64,7 @@ def close_schema(root: Any) -> Any:
     def close(schema: Any, step: str) -> Any:
         if not isinstance(schema, Mapping):
             return schema
-        result = rewritten(schema, close)
+        result = map_subschemas(schema, close)
         if step in (*IN_PLACE, "$defs", "definitions"):  # closed where it is used
             return result
         if "$ref" in schema or any(key in schema for key in IN_PLACE):
@@ -97,7 +97,7 @@ def close_types(schema: Any) -> Any:
     def close(schema: Any, step: str) -> Any:
         if not isinstance(schema, Mapping):
             return schema
-        result = rewritten(schema, lambda inner, key: inner if key in PARTS else close(inner, key))
+        result = map_subschemas(schema, lambda inner, key: inner if key in PARTS else close(inner, key))
         if "properties" in result:
             result.setdefault("additionalProperties", False)
         return result
@@ -105,7 +105,7 @@ def close_types(schema: Any) -> Any:
     return close(schema, "")
 
 
-def rewritten(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -> dict[str, Any]:
+def map_subschemas(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -> dict[str, Any]:
     """Return a copy of a schema, its direct subschemas replaced by ``rule(subschema, keyword)``."""
     result = dict(schema)
     for step, inner in subschemas(schema):

@@ -1,7 +1,7 @@
 """Keywords that combine schemas at one place: references, ``anyOf``, ``oneOf``, ``not``, ….
 
 Each rule returns the values that satisfy its keywords, or without ``sign`` those that violate them. ``tracked`` is that of
-:meth:`.Keywords.value`.
+:meth:`.Evaluator.value`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .closed_objects import APART
-from .document import Node
+from .document import Subschema
 from .shapes import Objects
 from .structures import present
 from .tagged import arrays_in_common, objects_in_common, required_members
@@ -19,13 +19,13 @@ from .values import EVERYTHING, FEW, NOTHING, Value, join, limited, meet, only, 
 from .vocabulary import pointer
 
 if TYPE_CHECKING:
-    from .keywords import Keywords
+    from .keywords import Evaluator
 
 MANY = 64
 """Shapes of one type beyond which what a list of schemas leaves is found again without shapes that have values in common."""
 
 
-def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
+def reference(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
     """Apply ``$ref``, ``$dynamicRef`` or ``$recursiveRef``."""
     schema, resource, path = k.document.resolve(node, key)
     if isinstance(schema, bool):
@@ -33,7 +33,7 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Va
     return k.value(k.document.node(schema, resource, path), sign, tracked)
 
 
-def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
+def disjoint(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
     """Return the union of the values that fail a condition, each time without those that fail one before it.
     ``holds``: the values that satisfy each."""
     found, before = list[Value](), EVERYTHING
@@ -43,7 +43,7 @@ def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
     return join(*found)
 
 
-def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def any_of(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``anyOf``. If ``tracked``, add each combination of alternatives that evaluates more."""
     if not sign:
         return outside(k, node, "anyOf", EVERYTHING)
@@ -59,7 +59,7 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     return join(*(value for value, _ in found), absorb=False)
 
 
-def more_seen(k: Keywords, a: Value, b: Value, objects: bool) -> Value:
+def more_seen(k: Evaluator, a: Value, b: Value, objects: bool) -> Value:
     """Return the arrays, and ``objects`` if there are any, in both values that evaluate more than in either alone."""
 
     def met(some: Iterable[Any], others: Sequence[Any]) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ def more_seen(k: Keywords, a: Value, b: Value, objects: bool) -> Value:
     return NOTHING._replace(array=met(a.array, b.array), object=met(a.object, b.object) if objects else ())
 
 
-def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def one_of(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``oneOf``: each alternative without the values of the others."""
     parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in enumerate(node.schema["oneOf"])]
     if sign:
@@ -95,7 +95,7 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def outside(
-    k: Keywords, node: Node, key: str, value: Value, among: Iterable[int] | None = None, form: int = 0
+    k: Evaluator, node: Subschema, key: str, value: Value, among: Iterable[int] | None = None, form: int = 0
 ) -> Value:
     """Return the values that no schema of a list allows, or none of some of them, which are given by index.
     Beyond :data:`MANY` shapes the form is ``APART``."""
@@ -103,13 +103,13 @@ def outside(
     for i in range(len(schemas)) if among is None else among:
         if found == NOTHING:
             return found
-        found = without(k, found, schemas[i], node, f"{key}/{i}", form)
+        found = excluded(k, found, schemas[i], node, f"{key}/{i}", form)
         if form != APART and max(map(len, found.shapes)) > MANY:
             return outside(k, node, key, value, among, APART)
     return found
 
 
-def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form: int) -> Value:
+def excluded(k: Evaluator, value: Value, schema: Any, node: Subschema, step: str, form: int) -> Value:
     """Return the values that a schema does not allow. Shapes that have no value in common with it stay as they are.
     ``form``: 0, or ``APART`` of ``closed_objects.py``."""
     other, result = k.below(schema, node, step, True), []
@@ -128,12 +128,12 @@ def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form:
     return Value(value.null and not other.null, value.boolean - other.boolean, *result)
 
 
-def negation(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def negation(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``not``."""
     return k.below(node.schema["not"], node, "not", not sign)
 
 
-def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
+def dependent(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
     """Apply ``dependentRequired``, ``dependentSchemas``, or ``dependencies``."""
     parts = []
     for name, inner in node.schema[key].items():
@@ -148,7 +148,7 @@ def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Va
     return meet_all(k, parts) if sign else join(*parts)
 
 
-def meet_all(k: Keywords, parts: Iterable[Value]) -> Value:
+def meet_all(k: Evaluator, parts: Iterable[Value]) -> Value:
     """Return the values in all parts.
     Where there are many shapes, empty ones are dropped on the way."""
     found = EVERYTHING

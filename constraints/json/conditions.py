@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..automata.work import spend
 from .closed_objects import APART, CLOSING
-from .combinators import apart, meet_all
-from .document import Node
+from .combinators import disjoint, meet_all
+from .document import Subschema
 from .shapes import NEVER, Objects, Others
 from .tagged import Constants, listed
 from .values import EVERYTHING, NOTHING, Value, join, meet
 
 if TYPE_CHECKING:
-    from .keywords import Keywords
+    from .keywords import Evaluator
 
 CONDITIONAL = {"if", "then", "else"}
 
 
-def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def all_of(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``allOf``."""
     subs, must = node.schema["allOf"], node.schema.get("required", [])
     if not sign:
         parts = [k.below(s, node, f"allOf/{i}", False, tracked) for i, s in enumerate(subs)]
         if tracked == APART:
-            return apart(parts, (k.below(s, node, f"allOf/{i}", True) for i, s in enumerate(subs)))
+            return disjoint(parts, (k.below(s, node, f"allOf/{i}", True) for i, s in enumerate(subs)))
         return join(*parts)
     if must:
         subs = [requiring(schema, must) for schema in subs]
@@ -52,7 +52,7 @@ def requiring(schema: Any, names: list[str]) -> Any:
     return schema | {"required": list(dict.fromkeys([*names, *schema.get("required", ())]))}
 
 
-def condition(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def condition(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``if`` with ``then`` and ``else``."""
     schema = node.schema
     if not {"then", "else"} & schema.keys() and not (tracked and sign):
@@ -81,7 +81,7 @@ class Test(NamedTuple):
     then: tuple[Any, str]
 
 
-class Chain(NamedTuple):
+class Switch(NamedTuple):
     """Conditions on one member, of which the first that holds counts. ``other``: what holds where none does, with its step."""
 
     name: str
@@ -93,7 +93,7 @@ class Chain(NamedTuple):
         return next((test.then for test in self.tests if holds(test)), self.other)
 
 
-def chain(k: Keywords, schema: dict[str, Any], step: str) -> Chain | None:
+def chain(k: Evaluator, schema: dict[str, Any], step: str) -> Switch | None:
     """Return the conditions of a schema with ``if``, and of those in its ``else``, ``None`` if the first is not about a tag."""
     tests, name, other = list[Test](), "", (schema, step)
     prefix = f"{step}/" if step else ""
@@ -104,10 +104,10 @@ def chain(k: Keywords, schema: dict[str, Any], step: str) -> Chain | None:
         prefix += "else/"
         if not is_conditional(k, other[0]):
             break
-    return Chain(name, tests, other) if tests else None
+    return Switch(name, tests, other) if tests else None
 
 
-def is_conditional(k: Keywords, schema: Any) -> bool:
+def is_conditional(k: Evaluator, schema: Any) -> bool:
     """Return whether a schema is ``if`` with ``then`` or ``else``, and nothing beside."""
     if not isinstance(schema, dict) or id(schema) in k.document.owner:
         return False
@@ -115,7 +115,7 @@ def is_conditional(k: Keywords, schema: Any) -> bool:
     return "if" in keys and keys <= CONDITIONAL
 
 
-def test(k: Keywords, schema: dict[str, Any], prefix: str) -> tuple[str, Test] | None:
+def test(k: Evaluator, schema: dict[str, Any], prefix: str) -> tuple[str, Test] | None:
     """Return the tag and the test of a schema with ``if``, ``None`` if that is about anything else than one tag."""
     asked = schema["if"]
     if not isinstance(asked, dict) or not {key for key in asked if k.document.reads(key)} <= {
@@ -133,9 +133,11 @@ def test(k: Keywords, schema: dict[str, Any], prefix: str) -> tuple[str, Test] |
     return name, Test(inner, constants, bool(required), "type" in asked, then)
 
 
-def cases(k: Keywords, node: Node, chains: Sequence[Chain], must: Collection[str], tracked: int) -> Value:
+def cases(
+    k: Evaluator, node: Subschema, chains: Sequence[Switch], must: Collection[str], tracked: int
+) -> Value:
     """Return the values that satisfy chains of conditions on one tag, case by case of its value.
-    ``must``: the members that are required anyway. ``tracked`` is that of :meth:`.Keywords.value`."""
+    ``must``: the members that are required anyway. ``tracked`` is that of :meth:`.Evaluator.value`."""
 
     def met(guard: Value, parts: Iterable[tuple[Any, str]]) -> Value:
         values = (k.below(schema, node, step, True, tracked) for schema, step in parts if schema is not True)
@@ -176,9 +178,9 @@ def cases(k: Keywords, node: Node, chains: Sequence[Chain], must: Collection[str
     return join(*found, absorb=not tracked)
 
 
-def grouped(k: Keywords, subs: Sequence[Any]) -> Iterator[list[tuple[int, Chain | None]]]:
+def grouped(k: Evaluator, subs: Sequence[Any]) -> Iterator[list[tuple[int, Switch | None]]]:
     """Yield the schemas of ``allOf`` by index: those that are conditions on one tag together, each other one alone."""
-    groups: dict[Any, list[tuple[int, Chain | None]]] = {}
+    groups: dict[Any, list[tuple[int, Switch | None]]] = {}
     for i, schema in enumerate(subs):
         found = chain(k, schema, f"allOf/{i}") if is_conditional(k, schema) else None
         groups.setdefault(i if found is None else found.name, []).append((i, found))

@@ -23,7 +23,7 @@ from .text import Style
 from .vocabulary import ANNOTATIONS, KEYWORDS, subschemas
 
 MOST_TRIED = 200
-Kept = tuple[str, str, Any]
+Assertion = tuple[str, str, Any]
 """The path of a schema, a keyword and its value."""
 
 
@@ -33,7 +33,7 @@ def conflict(root: Schema, reading: Reading, style: Style) -> str:
         return ": the schema is false"
     schema, tried = copy.deepcopy(root), 0
     queue: list[tuple[str, dict[str, Any]]] = [("", schema)]
-    left: list[Kept] = []
+    left: list[Assertion] = []
     try:
         with attempt(limits.WORK):
             if endless := without_end(root, lambda found: has_no_value(found, reading, style)):
@@ -120,7 +120,7 @@ def has_no_value(schema: Schema, reading: Reading, style: Style) -> bool:
     return False
 
 
-def said(left: list[Kept]) -> str:
+def said(left: list[Assertion]) -> str:
     """Return the end of a message: the keywords of the innermost schema if they are several, else all of them."""
     depth = max((path.count("/") for path, _, _ in left), default=0)
     inner = [each for each in left if each[0].count("/") == depth]

@@ -97,7 +97,7 @@ class Resource:
 
 
 @dataclass(eq=False)
-class Node:
+class Subschema:
     """A schema object, its path in the document, and the resource that its references start from.
     ``number``: its index in ``Document.nodes``."""
 
@@ -135,8 +135,8 @@ class Document:
         self.draft = 4 if named == 3 else named
         self.read = read_in(self.draft)
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
-        self.nodes: list[Node] = []
-        self.known: dict[tuple[int, int], Node] = {}  # the nodes by fingerprint and resource
+        self.nodes: list[Subschema] = []
+        self.known: dict[tuple[int, int], Subschema] = {}  # the nodes by fingerprint and resource
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
         self.inner: dict[
@@ -194,14 +194,14 @@ class Document:
 
     # ------------------------------------------------------------ nodes
 
-    def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
+    def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Subschema:
         """Return the node of a schema; schemas of equal content in one resource share it."""
         resource = self.owner.get(id(schema), resource)
         known = self.print_of.get(id(schema))
         key = (self.fingerprint(schema) if known is None else known[0], id(resource))
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Node(schema, resource, path, len(self.nodes))
+            found = self.known[key] = Subschema(schema, resource, path, len(self.nodes))
             self.nodes.append(found)
         return found
 
@@ -250,7 +250,7 @@ class Document:
 
     # ------------------------------------------------------------ references
 
-    def resolve(self, node: Node, keyword: str) -> tuple[Any, Resource, str]:
+    def resolve(self, node: Subschema, keyword: str) -> tuple[Any, Resource, str]:
         """Return the target of a node's reference within the document: (schema, its resource, its path).
         Raises ``UnsupportedConstraint``."""
         key = (keyword, node.schema[keyword], id(node.resource))
@@ -258,7 +258,7 @@ class Document:
             self.targets[key] = self.target(node, keyword)
         return self.targets[key]
 
-    def target(self, node: Node, keyword: str) -> tuple[Any, Resource, str]:
+    def target(self, node: Subschema, keyword: str) -> tuple[Any, Resource, str]:
         """Find the target of a node's reference, as :meth:`resolve` returns it."""
         ref, where = node.schema[keyword], f"{node.path}/{keyword}"
         uri, fragment = located(node.resource.uri, ref, where)
@@ -325,7 +325,7 @@ class Document:
                     if key != "$ref" and fragment != anchor:
                         dynamic = [each for each in self.resources.values() if each.is_dynamic(fragment)]
                         stack += [(each.root, each, each.path) for each in dynamic]
-                    stack.append(self.target(Node({"$ref": schema[key]}, resource, path, -1), "$ref"))
+                    stack.append(self.target(Subschema({"$ref": schema[key]}, resource, path, -1), "$ref"))
             for step, inner in subschemas(schema):
                 if self.reads(step.partition("/")[0]):
                     stack.append((inner, resource, f"{path}/{step}"))

@@ -15,7 +15,7 @@ Counts = tuple[int, ...]
 
 
 def settled(shape: Arrays) -> Arrays:
-    """Return the shape without redundant conditions.
+    """Return a shape of arrays without redundant conditions.
     A ``contains`` that every item satisfies becomes a bound on the number of items."""
     if not shape.contains and not shape.unique:
         return shape

@@ -14,11 +14,11 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata.work import at, spend
-from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
+from .assertions import SHAPES, atom, constants, length, multiple_of, numeric_bound, types
 from .closed_objects import APART, TRACKED
-from .combinators import any_of, apart, dependent, meet_all, negation, one_of, reference
+from .combinators import any_of, dependent, disjoint, meet_all, negation, one_of, reference
 from .conditions import all_of, condition
-from .document import Document, Node, knows, read_in
+from .document import Document, Subschema, knows, read_in
 from .shapes import ANY, NEVER, Need
 from .structures import (
     contains,
@@ -45,11 +45,11 @@ class Circular(UnsupportedConstraint):
     """The error of a node whose values are needed to compute themselves."""
 
 
-Keyword = Callable[["Keywords", Node, bool, int], Value]
-"""The rule of a keyword: from a node, the sign and ``tracked`` (see :meth:`Keywords.value`) to values."""
+Keyword = Callable[["Evaluator", Subschema, bool, int], Value]
+"""The rule of a keyword: from a node, the sign and ``tracked`` (see :meth:`Evaluator.value`) to values."""
 
 
-class Keywords:
+class Evaluator:
     """The values of the nodes of a document, each computed once.
 
     ``asserts_format``: whether ``format`` asserts something. ``empty``: whether a shape has no value (False if that is not
@@ -64,13 +64,13 @@ class Keywords:
         self.memo: dict[tuple[int, bool, int], Value] = {}
         self.active: set[tuple[int, bool, int]] = set()
 
-    def need(self, schema: Any, node: Node, step: str, sign: bool = True) -> Need:
+    def need(self, schema: Any, node: Subschema, step: str, sign: bool = True) -> Need:
         """Return the need to satisfy (``sign``) or violate the schema at a step below a node."""
         if isinstance(schema, bool):
             return ANY if schema == sign else NEVER
         return self.need_of(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign)
 
-    def need_of(self, node: Node, sign: bool = True) -> Need:
+    def need_of(self, node: Subschema, sign: bool = True) -> Need:
         """Return the need of a node, resolving a bare ``$ref``."""
         met = set[int]()
         while "$ref" in node.schema:
@@ -95,13 +95,13 @@ class Keywords:
             return ANY if resource.root else NEVER
         return self.need_of(self.document.node(resource.root, resource, ""))
 
-    def below(self, schema: Any, node: Node, step: str, sign: bool, tracked: int = 0) -> Value:
+    def below(self, schema: Any, node: Subschema, step: str, sign: bool, tracked: int = 0) -> Value:
         """Return the values that satisfy, or without ``sign`` violate, a schema inside a node that is about the same value."""
         if isinstance(schema, bool):
             return EVERYTHING if schema == sign else NOTHING
         return self.value(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign, tracked)
 
-    def value(self, node: Node, sign: bool, tracked: int = 0) -> Value:
+    def value(self, node: Subschema, sign: bool, tracked: int = 0) -> Value:
         """Return the values that satisfy the node or, without ``sign``, violate it.
 
         ``tracked``, with ``sign``: 0, ``TRACKED`` or ``CLOSING`` of ``closed_objects.py``. If not 0, shapes record which members
@@ -127,7 +127,7 @@ class Keywords:
         kept = [tuple(shape for shape in shapes if not self.empty(shape)) for shapes in value.shapes]
         return Value(value.null, value.boolean, *kept)
 
-    def work_out(self, node: Node, sign: bool, tracked: int) -> Value:
+    def work_out(self, node: Subschema, sign: bool, tracked: int) -> Value:
         """Compute :meth:`value` from the rules of the keywords."""
         schema = node.schema
         if "$ref" in schema and (len(schema) == 1 or 4 <= self.document.draft <= 7):
@@ -137,7 +137,7 @@ class Keywords:
         parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:
             failing = (
-                apart(parts, (rule(self, node, True, 0) for rule in rules))
+                disjoint(parts, (rule(self, node, True, 0) for rule in rules))
                 if tracked == APART
                 else join(*parts)
             )
@@ -157,10 +157,10 @@ class Keywords:
 
 RULES: dict[str, Keyword] = {
     "type": types,
-    "enum": partial(listed, key="enum"),
-    "const": partial(listed, key="const"),
+    "enum": partial(constants, key="enum"),
+    "const": partial(constants, key="const"),
     **{
-        key: partial(number, key=key)
+        key: partial(numeric_bound, key=key)
         for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     },
     "multipleOf": multiple_of,

@@ -13,7 +13,7 @@ from . import numbers, objects, strings
 from .closed_objects import CLOSING, closed
 from .combinators import meet_all
 from .document import Document
-from .keywords import Circular, Keywords
+from .keywords import Circular, Evaluator
 from .shapes import NEVER, Arrays, Need, Numbers, Strings
 from .values import NOTHING, Value
 
@@ -29,12 +29,12 @@ class Needs:
         self.document, self.order, self.open_objects = document, order, open_objects
         self.key: Hashable = open_objects  # what decides which values are any value at all
         me = weakref.proxy(self)  # in no circle: all of it goes with the last who asks
-        self.keywords = Keywords(
+        self.keywords = Evaluator(
             document, asserts_format, lambda shape: me.empty_shape(shape, LOOK_AHEAD), tuples
         )
         self.values: dict[Need, Value] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
-        self.cells, self.without = cache(objects.cells), cache(strings.without)
+        self.cells, self.without = cache(objects.cells), cache(strings.without_names)
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""

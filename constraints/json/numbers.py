@@ -79,7 +79,7 @@ class Notation(NamedTuple):
     digits: int | None = None
 
 
-def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B008
+def number_dfa(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B008
     """Return a DFA of the texts of a shape's numbers.
     Raises ``TooManyStates`` for multiples with too many residues."""
     found = values(shape, notation)
@@ -93,7 +93,7 @@ def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B00
 
 
 def values(shape: Numbers, notation: Notation) -> Nfa:
-    """Return the texts of a shape's numbers, before :func:`number` restricts the notation."""
+    """Return the texts of a shape's numbers, before :func:`number_dfa` restricts the notation."""
     if shape == Numbers():
         return NUMBER
     whole = PLAIN_INTEGER if notation.whole else INTEGER
@@ -161,7 +161,7 @@ def multiples(step: Decimal) -> Nfa:
     return minimize(intersect(concat([optional(MINUS), body]), DECIMAL))
 
 
-def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
+def listed_numbers(shape: Numbers, most: int = 64) -> list[Decimal] | None:
     """Return the numbers of a shape that lists them, or has integers in a small range.
     The range is at most ``most`` wide. Return ``None`` for other shapes."""
     if shape.among is not None:
@@ -179,4 +179,4 @@ def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
 
 def empty(shape: Numbers) -> bool:
     """Return whether certainly no number has the shape; no automaton is made."""
-    return listed(shape) == []
+    return listed_numbers(shape) == []

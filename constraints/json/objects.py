@@ -207,9 +207,9 @@ class Form(NamedTuple):
 
 
 def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
-    """Return the forms of some shapes; a name that is no text may not be written.
+    """Return the forms of shapes of objects. No form has a name with a lone surrogate, which UTF-8 cannot write.
 
-    A shape with undeclared members also tells apart the names that other shapes declare, up to :data:`MANY_NAMES` in all.
+    Forms with undeclared members also list the names that other shapes declare, up to :data:`MANY_NAMES` in all.
     """
     shapes = tuple(dict.fromkeys(shapes)) if len(shapes) > 1 else shapes
     closed = [is_closed(shape) for shape in shapes]

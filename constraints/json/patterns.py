@@ -52,9 +52,9 @@ def translate(pattern: str) -> str:
     ``[]`` matches nothing and ``[^]`` any character. The exception is a pattern in which that leaves a lone ``]``, which the flag
     ``u`` refuses, and which Python can read: there ``]`` is the first member of the class.
     """
-    text, is_strict = rewritten(pattern, False)
+    text, is_strict = python_pattern(pattern, False)
     if not is_strict and re.search(r"\[\^?\]", pattern) and is_python(pattern):
-        text, _ = rewritten(pattern, True)
+        text, _ = python_pattern(pattern, True)
     return text
 
 
@@ -68,7 +68,7 @@ def is_python(pattern: str) -> bool:
     return True
 
 
-def rewritten(pattern: str, brackets: bool) -> tuple[str, bool]:
+def python_pattern(pattern: str, brackets: bool) -> tuple[str, bool]:
     """Rewrite a pattern for Python's parser; return it, and whether every ``]`` ends a class.
     ``brackets``: whether ``]`` may be the first member of a class."""
     out: list[str] = []

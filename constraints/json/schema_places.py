@@ -16,8 +16,8 @@ from ..engine.bytes import Bytes
 from ..engine.tokens import NO_STATE
 from ..program.prune import pruned, without_budgets
 from .document import Document, Resource, Schema
-from .document import Node as SchemaNode
-from .nodes import Reading, Writer
+from .document import Subschema as SchemaNode
+from .nodes import Reading, ValueWriter
 from .patterns import matching
 from .place import Level, place
 from .text import Style
@@ -61,7 +61,7 @@ class Places:
     ) -> None:
         self.text, self.place, self.goes_on = text, place(text), goes_on
         # a branch alone is open to the members that the schemas beside it declare
-        self.writer = Writer.of(root, style, replace(reading, open_objects=True))
+        self.writer = ValueWriter.of(root, style, replace(reading, open_objects=True))
         self.document: Document = self.writer.needs.document
 
     def wanted(self) -> list[Part]:

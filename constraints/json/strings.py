@@ -56,7 +56,7 @@ def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> 
     return tables.letters(every(atoms, but, spelling), any_text(spelling.alphabet))
 
 
-def counted(shape: Strings, spelling: Spelling) -> Node:
+def contents(shape: Strings, spelling: Spelling) -> Node:
     """Return the node of the contents of the strings of a shape without a list."""
     return nodes.count(letters(shape.atoms, shape.but, spelling), shape.least, shape.most)
 
@@ -67,7 +67,7 @@ def body(shape: Strings, spelling: Spelling) -> Nfa:
         return words((w for w in sorted(shape.among) if has(w, shape.atoms)), spelling)
     if not shape.least and shape.most is None:
         return every(shape.atoms, shape.but, spelling)
-    node = counted(shape, spelling)
+    node = contents(shape, spelling)
     if node is nodes.NOTHING:
         return nfa.empty()
     check_limit(alive(node).num_states)
@@ -87,11 +87,11 @@ def empty(shape: Strings) -> bool:
     if shape.least or shape.most is not None:
         beyond = max(map(len, shape.but), default=-1) + 1  # strings so long are not left out
         longer = Strings(max(shape.least, beyond), shape.most, shape.atoms)
-        return counted(longer, JSON) is nodes.NOTHING and counted(shape, JSON) is nodes.NOTHING
+        return contents(longer, JSON) is nodes.NOTHING and contents(shape, JSON) is nodes.NOTHING
     return bool(shape.but) and not found.is_endless and every(shape.atoms, shape.but, JSON).is_empty
 
 
-def without(shape: Strings, names: frozenset[str]) -> Strings | None:
+def without_names(shape: Strings, names: frozenset[str]) -> Strings | None:
     """Return the strings of a shape, which has some, that are not among the names; None if there are none."""
     found = shape.meet(Strings(but=frozenset([name for name in names if member(shape, name)])))
     return None if found is None or (found != shape and empty(found)) else found

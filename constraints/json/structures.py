@@ -11,13 +11,13 @@ from ...errors import UnsupportedConstraint
 from ..automata.work import spend
 from .closed_objects import APART, CLOSING
 from .counted_patterns import pattern_shapes, readable, words_of
-from .document import Node
+from .document import Subschema
 from .shapes import ANY, NEVER, Arrays, Contains, Need, Objects, Others
 from .values import EVERYTHING, NOTHING, Value, limited, only
 from .vocabulary import pointer, tag_name
 
 if TYPE_CHECKING:
-    from .keywords import Keywords
+    from .keywords import Evaluator
 
 FULL = float("inf")
 """The number of evaluated items if all are."""
@@ -25,7 +25,7 @@ FULL = float("inf")
 # ---------------------------------------------------------------- arrays
 
 
-def items(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def items(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``prefixItems``, ``items`` and ``additionalItems``, in the spelling of any draft."""
     schema = node.schema
     first, rest = ("prefixItems", "items") if k.document.knows(2020) else ("", "items")
@@ -49,7 +49,7 @@ def items(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     return only("array", shapes, False)
 
 
-def contains(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def contains(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``contains`` with ``minContains`` and ``maxContains``."""
     schema, knows = node.schema, k.document.knows(2019)
     if "contains" not in schema:
@@ -69,7 +69,7 @@ def contains(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     return only("array", shapes, sign)
 
 
-def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def unique(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``uniqueItems``."""
     if node.schema["uniqueItems"] is False:
         return EVERYTHING if sign else NOTHING
@@ -79,7 +79,7 @@ def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 # ---------------------------------------------------------------- objects
 
 
-def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def objects(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``properties``, ``patternProperties`` and ``additionalProperties``."""
     schema = node.schema
     (members, patterns), extra = declared(schema), schema.get("additionalProperties", True)
@@ -128,7 +128,7 @@ def declared(schema: Mapping[str, Any]) -> tuple[list[tuple[str, Any, str]], dic
     return members, patterns
 
 
-def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def required(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``required``."""
     names = tuple(dict.fromkeys(node.schema["required"]))
     if not sign and tracked == APART:
@@ -137,7 +137,7 @@ def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     return present(names, sign)
 
 
-def discriminator(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def discriminator(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``discriminator`` of OpenAPI, which requires the member that it names."""
     return present([tag_name(node.schema["discriminator"])], sign)
 
@@ -149,7 +149,7 @@ def present(names: Sequence[str], sign: bool) -> Value:
     return only("object", [Objects(((name, NEVER),)) for name in names], False)
 
 
-def naming(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+def naming(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     """Apply ``propertyNames``."""
     need = k.need(node.schema["propertyNames"], node, "propertyNames", sign)
     if sign:
@@ -157,7 +157,7 @@ def naming(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     return only("object", [Objects(some=((Others(), need, ANY),))] if need != NEVER else [], False)
 
 
-def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -> Value:
+def unevaluated(k: Evaluator, node: Subschema, key: str, found: Value, tracked: int) -> Value:
     """Apply ``unevaluatedProperties`` or ``unevaluatedItems`` to the values of the other keywords.
     Members or items that those have not evaluated must satisfy its schema."""
     need = k.need(node.schema[key], node, key)
@@ -180,7 +180,7 @@ def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -
     return found._replace(array=limited(tuple(dict.fromkeys(done))))
 
 
-def violating(k: Keywords, node: Node, key: str, found: Value) -> Value:
+def violating(k: Evaluator, node: Subschema, key: str, found: Value) -> Value:
     """Return the values of the other keywords that violate ``unevaluatedProperties`` or ``unevaluatedItems``.
 
     A value may have several shapes if they have evaluated the same. Raises ``UnsupportedConstraint`` where they have not.

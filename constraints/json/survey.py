@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
-from .document import Document, Node, Resource
+from .document import Document, Resource, Subschema
 from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
 from .misspelt import NAMED, meant, tell
 from .numbers import Notation
@@ -52,7 +52,7 @@ def narrowings(
     escapes: bool = False,
     place: Callable[[str], str] = str,
 ) -> tuple[Narrowing, ...]:
-    """Return what the automaton lacks of what the schemas say; warn of misspelt keywords. Raises ``UnsupportedConstraint``.
+    """Return where less is accepted than the schemas say, and warn of misspelt keywords. Raises ``UnsupportedConstraint``.
     ``escapes``: whether strings may have escapes that are not needed. ``place``: a path as the warnings have it."""
     schemas = list(reached(document))
     for schema, path in schemas:
@@ -81,7 +81,7 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
         yield schema, path
         for key in () if REFERRING.isdisjoint(schema) else REFERENCES:
             if key in schema and key in read:
-                stack.append(document.resolve(Node(schema, resource, path, -1), key))
+                stack.append(document.resolve(Subschema(schema, resource, path, -1), key))
         found = document.below(schema)
         stack += [
             (inner, resource, f"{path}/{step}") for step, inner in found if step.partition("/")[0] in read

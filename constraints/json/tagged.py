@@ -17,7 +17,7 @@ from .shapes import NEVER, Arrays, Need, Objects
 from .values import Value
 
 if TYPE_CHECKING:
-    from .keywords import Keywords
+    from .keywords import Evaluator
 
 Constants = frozenset[tuple[bool, Any]]
 """Scalars of JSON: (whether it is a boolean, itself), so that 1 is 1.0 and not true."""
@@ -29,7 +29,7 @@ MOST_TAGS = 3
 """The most tags by which alternatives are told apart: those with the most constants."""
 
 
-def objects_in_common(k: Keywords, parts: Sequence[Value], must: Collection[str] = ()) -> list[list[int]]:
+def objects_in_common(k: Evaluator, parts: Sequence[Value], must: Collection[str] = ()) -> list[list[int]]:
     """Return for each alternative the indices of the others that may have objects in common with it.
     ``must``: the members that are required of all of them."""
     found = in_common([[tags_of(k, shape, must) for shape in part.object] for part in parts])
@@ -37,7 +37,7 @@ def objects_in_common(k: Keywords, parts: Sequence[Value], must: Collection[str]
     return [[j for j in near if j in others[i] and i in others[j]] for i, near in enumerate(found)]
 
 
-def arrays_in_common(k: Keywords, parts: Sequence[Value]) -> list[list[int]]:
+def arrays_in_common(k: Evaluator, parts: Sequence[Value]) -> list[list[int]]:
     """Return for each alternative the indices of the others that may have arrays in common with it."""
     return in_common([[tags_of_items(k, shape) for shape in part.array] for part in parts])
 
@@ -64,7 +64,7 @@ def in_common(tags: Sequence[Sequence[Tags]]) -> list[list[int]]:
 
 
 def not_excluded(parts: Sequence[Sequence[Objects]]) -> list[Collection[int]]:
-    """Return for each alternative those in which the members that it requires may be."""
+    """Return for each alternative the numbers of those that allow all the members that it requires."""
     every, open_ones = range(len(parts)), set[int]()
     holders: dict[str, set[int]] = {}
     for i, shapes in enumerate(parts):
@@ -83,7 +83,7 @@ def not_excluded(parts: Sequence[Sequence[Objects]]) -> list[Collection[int]]:
     return [set[int]().union(*map(may_have, shapes)) for shapes in parts]
 
 
-def tags_of(k: Keywords, shape: Objects, must: Collection[str]) -> Tags:
+def tags_of(k: Evaluator, shape: Objects, must: Collection[str]) -> Tags:
     """Return the tags of a shape with their constants."""
     found: Tags = {}
     for name in dict.fromkeys((*shape.required, *(name for name in must if name in shape.by_name))):
@@ -95,13 +95,13 @@ def tags_of(k: Keywords, shape: Objects, must: Collection[str]) -> Tags:
     return found
 
 
-def tags_of_items(k: Keywords, shape: Arrays) -> Tags:
+def tags_of_items(k: Evaluator, shape: Arrays) -> Tags:
     """Return the tags of a shape of arrays with their constants."""
     each = {i: constants_of(k, need) for i, need in enumerate(shape.prefix[: shape.least])}
     return {i: constants for i, constants in each.items() if constants is not None}
 
 
-def tags_within(k: Keywords, need: Need | None) -> list[tuple[str, Constants]]:
+def tags_within(k: Evaluator, need: Need | None) -> list[tuple[str, Constants]]:
     """Return the tags that a schema of a need gives all values, which are objects."""
     for number, sign in need or ():
         schema = k.document.nodes[number].schema if sign and number >= 0 else {}
@@ -112,7 +112,7 @@ def tags_within(k: Keywords, need: Need | None) -> list[tuple[str, Constants]]:
     return []
 
 
-def constants_of(k: Keywords, need: Need | None) -> Constants | None:
+def constants_of(k: Evaluator, need: Need | None) -> Constants | None:
     """Return the constants of which a need asks for one, ``None`` if it names none."""
     spend(1)
     for number, sign in need or ():
@@ -123,7 +123,7 @@ def constants_of(k: Keywords, need: Need | None) -> Constants | None:
     return None
 
 
-def listed(k: Keywords, schema: Any) -> Constants | None:
+def listed(k: Evaluator, schema: Any) -> Constants | None:
     """Return the constants that ``const``, ``enum`` or a pattern of strings lists, ``None`` if none does or one is an array or
     an object."""
     if not isinstance(schema, dict):

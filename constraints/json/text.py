@@ -68,7 +68,7 @@ CODED: dict[str, CodePoints] = {
 
 
 @metered(maxsize=512)
-def spelled(points: CodePoints, escapes: str) -> Nfa:
+def encodings(points: CodePoints, escapes: str) -> Nfa:
     """Return the automaton of the encodings of a set of characters inside a JSON string."""
     has_all = escapes in ("any", "free")
     raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E if escapes == "ascii" else 0x10FFFF)))
@@ -140,7 +140,7 @@ def is_text(given: str) -> bool:
 
 def json_spelling(escapes: str, free: Spelling | None = None) -> Spelling:
     """Return how the strings of JSON are written, by the option ``escapes``."""
-    return Spelling(b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes), free)
+    return Spelling(b'"', ord('"'), partial(encodings, escapes=escapes), partial(ways, escapes=escapes), free)
 
 
 SPELLINGS = {
@@ -191,7 +191,7 @@ class Style:
 
     @cached_property
     def joint(self) -> bytes:
-        """What a table of names has behind a name: the colon, or nothing if white space may stand before it."""
+        """The bytes behind a name in a table of names: the colon, or none if white space may stand before the colon."""
         return b"" if self.blank else self.colon
 
     @cached_property

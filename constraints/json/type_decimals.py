@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from .type_marks import Schema, differing
-from .type_texts import text
+from .type_texts import matching
 
 WHOLE = r"(?:0|[1-9][0-9]*)"
 EXACT_DIGITS = 15
@@ -59,7 +59,7 @@ def a_number(value: Any) -> int | float:
 
 
 def decimal_places(places: int | None) -> Schema:
-    """Return the condition of at most so many digits after the point."""
+    """Return the schema of numbers with at most ``places`` digits after the point; an empty schema if that excludes none."""
     return (
         {}
         if places is None or places > EXACT_DIGITS
@@ -71,7 +71,7 @@ def decimal_text(digits: int | None, places: int | None) -> Schema:
     """Return the schema of such numbers as strings."""
     whole = WHOLE if digits is None or places is None else rf"(?:0|[1-9][0-9]{{0,{digits - places - 1}}})"
     fraction = r"(?:\.[0-9]+)?" if places is None else rf"(?:\.[0-9]{{1,{places}}})?" if places else ""
-    return text(f"-?{whole}{fraction}")
+    return matching(f"-?{whole}{fraction}")
 
 
 def fractions(schema: Any) -> Schema:
@@ -81,7 +81,7 @@ def fractions(schema: Any) -> Schema:
     highs = [(-at_least(-schema["le"]), "maximum")] if schema.get("le") is not None else []
     highs += [(-at_least(-schema["lt"], True), "maximum")] if schema.get("lt") is not None else []
     if not lows and not highs:
-        return {"anyOf": [{"type": "number", **FINITE}, text(f"-?{WHOLE}(?:/[1-9][0-9]*)?")]}
+        return {"anyOf": [{"type": "number", **FINITE}, matching(f"-?{WHOLE}(?:/[1-9][0-9]*)?")]}
     ends = [{key: value} for value, key in (*lows, *highs)]
     found: Schema = {"type": "number", **FINITE, "allOf": ends}
     why = "quotients are not compared with bounds"

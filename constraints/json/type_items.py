@@ -11,7 +11,7 @@ COPIED = {"int", "str", "bool", "none", "literal", "enum"}
 """The core schemas of which different texts are different values."""
 
 
-def listed(found: Schema, schema: Any) -> Schema:
+def readable(found: Schema, schema: Any) -> Schema:
     """Return the schema of listed values, without those that Pydantic does not read from JSON."""
     from pydantic_core import SchemaValidator, ValidationError, to_json
 

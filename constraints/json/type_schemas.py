@@ -20,11 +20,11 @@ from typing import Any
 
 from . import type_times
 from .type_decimals import FINITE, WHOLE, decimals, fractions
-from .type_items import distinct, few, listed
+from .type_items import distinct, few, readable
 from .type_marks import MARK, Schema, differing, refused, validated, with_marks
 from .type_members import NUMBER, alias_path, names_of, with_paths
 from .type_strings import octets, string
-from .type_texts import text
+from .type_texts import matching
 from .type_urls import urls
 from .type_validators import followed
 
@@ -68,7 +68,7 @@ def generator() -> Any:
             return octets(schema, self.option("val_json_bytes"))
 
         def complex_schema(self, schema: Any) -> Schema:
-            return text(COMPLEX)
+            return matching(COMPLEX)
 
         def date_schema(self, schema: Any) -> Schema:
             return type_times.dates(schema)
@@ -110,7 +110,7 @@ def generator() -> Any:
             return {**found, "allOf": [FINITE]} if finite else found
 
         def enum_schema(self, schema: Any) -> Schema:
-            found = listed(super().enum_schema(schema), schema)
+            found = readable(super().enum_schema(schema), schema)
             if not issubclass(schema["cls"], Flag) or MARK in found:
                 return found
             return differing(
@@ -118,7 +118,7 @@ def generator() -> Any:
             )
 
         def literal_schema(self, schema: Any) -> Schema:
-            return listed(super().literal_schema(schema), schema)
+            return readable(super().literal_schema(schema), schema)
 
         def is_subclass_schema(self, schema: Any) -> Schema:
             return refused("type[…]: JSON has no classes; take a Literal of their names")

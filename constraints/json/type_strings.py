@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .type_marks import Schema, differing
-from .type_texts import URL_SAFE, encoded, text
+from .type_texts import URL_SAFE, encoded, matching
 from .type_validators import OF_BYTES, ONLY_ASCII
 
 BEYOND_ASCII = re.compile(r"\\[DWSsbBpP]|\[\^[^\]]*\\[dws]|\(\?[a-z]*i")
@@ -37,9 +37,9 @@ def octets(schema: Any, encoding: str | None) -> Schema:
     """Return the schema of ``bytes``, which are written in UTF-8, base 64 or hexadecimal digits."""
     least, most = schema.get("min_length") or 0, schema.get("max_length")
     if encoding == "hex":
-        return text(f"(?:[0-9A-Fa-f]{{2}}){{{least},{'' if most is None else most}}}")
+        return matching(f"(?:[0-9A-Fa-f]{{2}}){{{least},{'' if most is None else most}}}")
     if encoding == "base64":
-        return text(encoded(URL_SAFE, least, most, padded=False))
+        return matching(encoded(URL_SAFE, least, most, padded=False))
     if not least and most is None:
         return {"type": "string"}
     found: Schema = {"type": "string", "minLength": least, "pattern": ONLY_ASCII}

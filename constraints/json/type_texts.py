@@ -35,7 +35,7 @@ def any_case(word: str) -> str:
     return "".join(f"[{c.lower()}{c.upper()}]" for c in word)
 
 
-def text(pattern: str) -> Schema:
+def matching(pattern: str) -> Schema:
     """Return the schema of the strings that match a pattern in full."""
     return {"type": "string", "pattern": exactly(pattern)}
 
@@ -79,7 +79,7 @@ ZONES = "what follows a % names an interface of one computer"
 
 def addresses(four: str, six: str, given: str = "") -> Entry:
     """Return the entry of a type of addresses, from patterns of both versions."""
-    return text("|".join(filter(None, (four, six)))), given, ZONES if given else ""
+    return matching("|".join(filter(None, (four, six)))), given, ZONES if given else ""
 
 
 # ---------------------------------------------------------------- encoded bytes
@@ -121,9 +121,9 @@ def in_base64(alphabet: str, ascii: bool = False) -> Callable[[Schema], Schema]:
 
     def schema(given: Schema) -> Schema:
         pattern = encoded(alphabet, given.get("minLength", 0), given.get("maxLength"), ascii=ascii)
-        return {key: value for key, value in given.items() if key not in ("minLength", "maxLength")} | text(
-            pattern
-        )
+        return {
+            key: value for key, value in given.items() if key not in ("minLength", "maxLength")
+        } | matching(pattern)
 
     return schema
 
@@ -149,7 +149,7 @@ def mail(pattern: str) -> Callable[[Schema], Schema]:
         ends = "|".join(name.replace(".", r"\.") for name in SPECIAL_USE_DOMAIN_NAMES)
         return {
             **given,
-            **text(pattern),
+            **matching(pattern),
             "allOf": [
                 {"pattern": "^(?:[^<>@]* <)?[^<>@]{1,64}@"},
                 {"not": {"pattern": rf"(?i)[.@](?:{ends})>?$"}},
@@ -181,7 +181,7 @@ TEXTS: dict[str, Entry] = {
     "ipvanyaddress": addresses(IPV4, IPV6, NO_ZONE),
     "ipvanyinterface": addresses(f"{IPV4}(?:/{_BITS4})?", f"{IPV6}(?:/{_BITS6})?", NO_ZONE),
     "ipvanynetwork": addresses(networks4(), networks6(), NO_ZONE),
-    **{f"uuid{version}": (text(versions(version)), "", "") for version in range(1, 9)},
+    **{f"uuid{version}": (matching(versions(version)), "", "") for version in range(1, 9)},
     "base64": (in_base64(STANDARD), "", ""),
     "base64url": (in_base64(URL_SAFE), "", ""),
     "base64 of text": (in_base64(STANDARD, True), "texts in ASCII", "longer codes of characters are not followed"),
@@ -189,7 +189,7 @@ TEXTS: dict[str, Entry] = {
     "pydantic-email": (mail(MAIL), MAIL_GIVEN, MAIL_WHY),
     "name-email": (mail(NAMED), f"{MAIL_GIVEN}, after a name in ASCII", MAIL_WHY),
     "zoneinfo": (lambda given: {**given, "enum": sorted(zoneinfo.available_timezones())}, "", ""),
-    "regex": (text(PATTERN), "patterns without nested groups", "they are no regular language"),
-    "color": (text(rf"#(?:{_H}{{3,4}}|{_H}{{6}}|{_H}{{8}})"), "#rgb, #rgba, #rrggbb and #rrggbbaa", "each has other names"),
+    "regex": (matching(PATTERN), "patterns without nested groups", "they are no regular language"),
+    "color": (matching(rf"#(?:{_H}{{3,4}}|{_H}{{6}}|{_H}{{8}})"), "#rgb, #rgba, #rrggbb and #rrggbbaa", "each has other names"),
 }  # fmt: skip
 """By format: see :data:`Entry`."""

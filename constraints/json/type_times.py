@@ -16,7 +16,7 @@ from typing import Any
 
 from .type_marks import Schema, differing, refused
 from .type_ranges import between, whole
-from .type_texts import text
+from .type_texts import matching
 
 DURATION = (
     r"[+-]?P(?:[0-9]{1,7}W|(?:[0-9]{1,5}Y)?(?:[0-9]{1,6}M)?(?:[0-9]{1,8}D)?"
@@ -120,11 +120,11 @@ def clock(pattern: str, schema: Any, digits: Callable[[Any], str]) -> Schema:
         return refused("times of one offset from UTC are not written; take AwareDatetime")
     if not given:
         offset = OFFSET if zones == "aware" else "" if zones == "naive" else f"{OFFSET}?"
-        return text(f"{pattern}{FRACTION}{offset}")
+        return matching(f"{pattern}{FRACTION}{offset}")
     offset = "Z" if zones == "aware" or (not zones and any(b.tzinfo for b in given)) else ""
     what = f"whole seconds {'in UTC, written Z' if offset else 'without a zone'}"
     why = "fractions of a second and other zones are not compared"
-    found = differing(text(f"{pattern}{offset}"), "format", "all times within the bounds", what, why)
+    found = differing(matching(f"{pattern}{offset}"), "format", "all times within the bounds", what, why)
     return {**found, "allOf": within(schema, digits)}
 
 
@@ -162,7 +162,7 @@ def durations(schema: Any) -> Schema:
     """Return the schema of a ``timedelta`` with its bounds."""
     low, over, high, under = bounds(schema)
     if low is None and high is None:
-        return {**text(DURATION), "allOf": [{"pattern": SOME_PART}]}
+        return {**matching(DURATION), "allOf": [{"pattern": SOME_PART}]}
     ways = []
     for unit, seconds in UNITS.items():
         least, most = (None if b is None else b / timedelta(seconds=seconds) for b in (low, high))
@@ -176,7 +176,7 @@ def durations(schema: Any) -> Schema:
         if bottom < 0 and min(top, -1) >= bottom:
             ways.append(f"-P{time_}{whole(-min(top, -1), -bottom)}{letter}")
     given = "whole weeks, days, hours, minutes or seconds"
-    found = text("|".join(ways) or "[]")
+    found = matching("|".join(ways) or "[]")
     return differing(
         found,
         "format",

@@ -13,7 +13,7 @@ from typing import Any
 
 from .formats import IPV4, IPV6
 from .type_marks import Schema, differing
-from .type_texts import text
+from .type_texts import matching
 
 _LABEL = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
 NAME = rf"(?:{_LABEL}\.)*[A-Za-z](?:-?[A-Za-z0-9])*"
@@ -35,12 +35,12 @@ def urls(schema: Any, several: bool = False) -> Schema:
     schemes = schema.get("allowed_schemes")
     ways: list[Schema] = []
     if schemes is None:
-        ways = [{**text(f"{_SCHEME}://{authority}{TAIL}"), **NO_FILE}]
-        ways += [] if schema.get("host_required") else [text(f"{OPAQUE}|{FILE}")]
+        ways = [{**matching(f"{_SCHEME}://{authority}{TAIL}"), **NO_FILE}]
+        ways += [] if schema.get("host_required") else [matching(f"{OPAQUE}|{FILE}")]
     else:
         named = [re.escape(name).replace(r"\-", "-") for name in schemes if name != "file"]
-        ways += [text(f"(?:{'|'.join(named)})://{authority}{TAIL}")] if named else []
-        ways += [text(FILE)] if "file" in schemes else []
+        ways += [matching(f"(?:{'|'.join(named)})://{authority}{TAIL}")] if named else []
+        ways += [matching(FILE)] if "file" in schemes else []
     found: Schema = {**ways[0]} if len(ways) == 1 else {"type": "string", "anyOf": ways}
     if schema.get("max_length") is not None:
         found["maxLength"] = max(schema["max_length"] - 1, 0)  # a slash is added after a bare host

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .type_marks import MARK, Schema, differing, refused, validated
-from .type_texts import any_case, text
+from .type_texts import any_case, matching
 from .vocabulary import KEYWORDS as ASSERTING
 
 VALIDATORS = "pydantic._internal._validators"
@@ -113,7 +113,7 @@ def is_users(function: Any) -> bool:
 
 
 def checked(schema: Schema, function: Any, core: Any) -> Schema:
-    """Return a schema with what one function of a core schema says."""
+    """Return a schema narrowed by one validator of Pydantic's core schema: ``function``, known by its module and name."""
     module, name = identity(function)
     if (module, name) in UNKNOWN:
         return refused(UNKNOWN[module, name])
@@ -123,7 +123,7 @@ def checked(schema: Schema, function: Any, core: Any) -> Schema:
         units = "|".join(map(any_case, function.__self__.byte_sizes))
         return {
             "anyOf": [
-                text(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?"),
+                matching(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?"),
                 {"type": "integer", "minimum": 0},
             ]
         }

@@ -97,8 +97,8 @@ def telling(shapes: Sequence[Objects]) -> tuple[str, int] | None:
 
 
 def told(shape: Objects, name: str, size: int) -> Need | None:
-    """Return the need of a member if it has ``size`` obligations, else ``None``. Of two shapes whose needs of so many obligations
-    differ, none lies within the other."""
+    """Return the need of a member if it has exactly ``size`` obligations, else ``None``. Shapes in which two such needs differ
+    do not lie within each other."""
     need = shape.by_name.get(name, ANY)
     return need if len(need) == size and need != NEVER else None
 

@@ -13,7 +13,7 @@ from .tables import Table
 
 
 def alive(node: Node) -> Alive:
-    """Return for a ``COUNT`` node which states can be completed, as far as it counts.
+    """Return for a ``COUNT`` node which pairs (state, number of characters) lead to acceptance.
 
     Without an upper bound it counts up to the lower one, after which all can. ``after(characters)`` marks the states; ``last``:
     the most characters that are told apart; ``num_states``: the states with their numbers of characters.
@@ -51,16 +51,16 @@ def may_begin(node: Node) -> bool:
 
 
 def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
-    live = _live(node)
-    labels = live & ahead & ~(bits & ((1 << node.members) - 1))
+    """Return the labels of ``ahead`` that may come after ``count`` members, those of ``bits`` among them; sets are bit masks."""
+    live, members = _live(node), (1 << node.members) - 1
+    labels = live & ahead & ~(bits & members)
     if node.ordered and (missing := node.required & ~bits):
-        labels &= (1 << node.members) - 1 & ((missing & -missing) * 2 - 1) | -1 << node.members
+        labels &= members & ((missing & -missing) * 2 - 1) | -1 << node.members
     later = live & node.tables[1].labels
     if node.high is None and node.low <= count + 1:  # only what is missing matters
         lost = node.required & ~bits & ~later  # what no later member can be
         return labels if not lost else labels & lost if not lost & (lost - 1) else 0
-    found, members = 0, (1 << node.members) - 1
-    kinds = members & node.required, members & ~node.required, ~members
+    found, kinds = 0, (members & node.required, members & ~node.required, ~members)
     for some in (labels & kind & side for kind in kinds for side in (later, ~later)):
         # After each of these it can be completed alike; in order, the more easily the smaller it is.
         while some:

@@ -11,10 +11,10 @@ from .tables import Table, table
 
 
 def labelled(parts: Sequence[Nfa]) -> Table | None:
-    """Return the table of the texts of some automata, labelled by their place; None if there is no text.
+    """Return one table of the texts of several automata; the label of a text is the index of its automaton. None: no texts.
 
-    No state that accepts has moves, as a ``BAG`` asks of its names: where a longer text goes on, the last byte leads to two
-    states. None of the automata accepts the empty text.
+    Accepting states have no moves, as ``BAG`` requires: where one text is the beginning of another, its last byte leads to two
+    states. No automaton may accept the empty text.
     """
     rows, reads = together(parts, limits.STATES)
     label, place, leaves = [-1], {0: 0}, dict[int, int]()

@@ -169,7 +169,7 @@ class Rewriter:
         return found
 
     def nonempty(self, node: Node) -> Node:
-        """Return the node of the nonempty texts of another."""
+        """Return the node of the texts of ``node`` that are not empty."""
         return self.split(node, frozenset()).base
 
     def split(self, node: Node, rules: frozenset[Node]) -> Split:
@@ -257,7 +257,7 @@ def ending(node: Node, ends: dict[Node, Node]) -> Node:
 
 
 def without_empty(found: Table) -> Table | None:
-    """Return the table of the nonempty texts of another."""
+    """Return the table of the texts of ``found`` that are not empty; None if there are none."""
     if found.label[0] < 0:
         return found
     fresh = with_fresh_start(found)

@@ -37,20 +37,20 @@ SEQ, ALT = Kind.SEQ, Kind.ALT
 """Found faster than the members of an enumeration."""
 
 
-class Kept(ref[Node]):
+class NodeReference(ref[Node]):
     """A node that is kept as long as somebody has it, and its attributes."""
 
     __slots__ = ("attributes",)
     attributes: tuple[Hashable, ...]
 
 
-def forget(gone: Kept) -> None:
+def forget(gone: NodeReference) -> None:
     """Forget a node that is no more, unless an equal one has been made since."""
     if _known.get(gone.attributes) is gone:
         del _known[gone.attributes]
 
 
-_known: dict[tuple[Hashable, ...], Kept] = {}
+_known: dict[tuple[Hashable, ...], NodeReference] = {}
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
 
@@ -64,16 +64,16 @@ def interned(
     members: int = 0,
     ordered: bool = False,
 ) -> Node:
-    """Return the node of these attributes, as :class:`.Node` has them: the one that is known if an equal one is alive.
+    """Return the node with these attributes of :class:`.Node`: the existing one if it is alive, else a new one (hash-consing).
 
-    Not for rules. The functions below ask for it; they leave out what cannot be read.
+    It simplifies nothing; the functions below do, and call this. Rules are made by :func:`rule`.
     """
     attributes = kind, parts, tables, low, high, required, members, ordered
     known = _known.get(attributes)
     found = None if known is None else known()
     if found is None:
         found = Node(*attributes)
-        known = _known[attributes] = Kept(found, forget)
+        known = _known[attributes] = NodeReference(found, forget)
         known.attributes = attributes
     return found
 

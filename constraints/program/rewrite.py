@@ -30,7 +30,7 @@ def least(
     holds: Callable[[Node, Callable[[Node], bool]], bool],
     known: Callable[[Node], bool] = lambda node: False,
 ) -> set[Node]:
-    """Return which of some nodes have a property, the least set: ``holds(node, has)`` asks ``has`` of its parts.
+    """Return the nodes of ``left`` that have a property, as a least fixed point; ``holds(node, has)`` asks ``has`` of its parts.
 
     ``known``: whether another node has it.
     """

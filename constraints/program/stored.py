@@ -35,7 +35,7 @@ EDGES = 4
 
 
 def to_bytes(root: Node, is_finite: bool, narrowed: Iterable[Narrowing]) -> bytes:
-    """Return a program, whether it is to be a finite automaton, and what it lacks. In each process the same bytes.
+    """Serialise a program, whether it is to be a finite automaton, and its narrowings; the bytes are the same in each process.
 
     What was asked for and given comes back as its text, unless it is a text, a number or None.
     """
@@ -86,7 +86,7 @@ def from_bytes(data: bytes) -> tuple[Node, bool, tuple[Narrowing, ...]]:
 
 
 def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: bytes) -> Node:
-    """Return the program of these rows and arrays; ``key`` is that of its rules."""
+    """Return the program that ``read`` (JSON) and ``arrays`` describe. Its rules are named by ``key`` and their row."""
     tables = list[Table]()
     at = dict.fromkeys(ARRAYS, 0)
 

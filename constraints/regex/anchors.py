@@ -34,7 +34,7 @@ LOOKS_BACK = (BEGIN, LINE_BEGIN, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_E
 # What may come next: a kind of character, or one of these.
 STOP, LAST_NEWLINE = "end of text", "newline at the end of the text"
 
-State = tuple[str, frozenset[str]]
+AnchorState = tuple[str, frozenset[str]]
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -92,12 +92,12 @@ def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None)
     """Return the DFA of words over characters and the marks ``used`` in which every assertion holds."""
     kinds = character_kinds(used, words)
     everything = frozenset([*kinds, STOP] + ([LAST_NEWLINE] if "newline" in kinds else []))
-    start: State = ("start of text", everything)
+    start: AnchorState = ("start of text", everything)
     node_of = {start: 1}  # 0 is acceptance
     arcs: list[tuple[int, Nfa | None, int]] = []
     queue = [start]
 
-    def arc(source: State, label: Nfa, target: State) -> None:
+    def arc(source: AnchorState, label: Nfa, target: AnchorState) -> None:
         if target not in node_of:
             node_of[target] = len(node_of) + 1
             queue.append(target)

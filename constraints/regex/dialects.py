@@ -30,8 +30,8 @@ REFUSED = {
 """What other dialects have, by its sign, and what to write instead."""
 
 
-def rewritten(pattern: str, flags: int = 0) -> str:
-    """Return the pattern in the syntax of ``re``.
+def re_pattern(pattern: str, flags: int = 0) -> str:
+    """Translate a pattern with constructs of other dialects to the syntax of ``re``.
 
     Raises ``UnsupportedConstraint`` with the position for constructs of dialects that are not read.
     """

@@ -27,11 +27,11 @@ END = 0
 MARK = 0xFF
 """The byte of ⊙, which UTF-8 does not have."""
 EVERY = nfa.star(utf8.utf8(utf8.EVERY))
-State = tuple[bool, tuple[int, ...], tuple[int, ...]]
+ThreadState = tuple[bool, tuple[int, ...], tuple[int, ...]]
 """Whether ⊙ is read, the threads, and the state of each look-behind's table after the text so far."""
 
 
-class Program:
+class ByteThreads:
     """The pattern as a graph of threads.
 
     Node ``i`` leads without reading to ``choices[i]`` in order of preference, or reads a byte by ``edges[i]``, rows (low,
@@ -140,10 +140,10 @@ def after_which(builder: Builder, item: Item, flags: int) -> Nfa:
 
 def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
     """Return the automaton of ``preferred``. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
-    program = Program(builder, items, flags)
+    program = ByteThreads(builder, items, flags)
     behind = program.behind
     ends = [frozenset(each.accept.tolist()) for each in behind]
-    number: dict[State, int] = {(True, (), ()): 0}
+    number: dict[ThreadState, int] = {(True, (), ()): 0}
     queue = list(number)
     rows: Rows = []
 

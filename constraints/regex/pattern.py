@@ -27,7 +27,7 @@ from ..automata.utf8 import Alphabet
 from ..automata.work import limited, spend
 from . import anchors, lookaround, syntax
 from .characters import characters
-from .dialects import rewritten
+from .dialects import re_pattern
 from .lookaround import Look
 from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, constants, parser, scoped
 
@@ -92,7 +92,7 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
                 return list(tree), tree.state.flags
             except re.error as error:
                 first = error
-            text = rewritten(pattern, flags)
+            text = re_pattern(pattern, flags)
             with suppress(re.error):
                 tree = parser.parse(text, flags)
                 return list(tree), tree.state.flags

@@ -23,7 +23,7 @@ from ..automata.work import limited, metered
 from ..constraint import Constraint
 from ..narrowing import Narrowing, OnNarrowed, check_choice, report
 from ..regex.constraint import regex
-from .schema import SqlSchema, read_schema, spelled
+from .schema import SqlSchema, escaped, read_schema
 
 DEPTH = 1
 WHY = "the automaton grows with each; the argument sets it"
@@ -115,9 +115,9 @@ def everything(schema: SqlSchema, size: int) -> Scope:
 
     A chain joins up to ``size`` tables as T1, T2, …; a column may have any alias or table before it.
     """
-    tables = words(spelled(t) for t in schema.tables)
-    names = words(spelled(c) for cs in schema.tables.values() for c in cs)
-    aliases = words(f"T{i + 1}" for i in range(size))
+    tables = one_word(escaped(t) for t in schema.tables)
+    names = one_word(escaped(c) for cs in schema.tables.values() for c in cs)
+    aliases = one_word(f"T{i + 1}" for i in range(size))
     qualifier = row(union([aliases, tables]), ".")
     column = minimize(row(optional(qualifier), names))
     if size == 1:
@@ -125,9 +125,9 @@ def everything(schema: SqlSchema, size: int) -> Scope:
         return Scope(tables, own, literal(b"*"), 1)
     on = row(" ON ", separated(row(column, " = ", column), *BOTH))
     # State 2i + 1: after table T(i + 1) and its optional alias; state 2i + 2: after its optional ON clause.
-    arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, text(" AS T1"), 2)]
+    arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, word(" AS T1"), 2)]
     for i in range(1, size):
-        joined = row(" JOIN ", tables, optional(text(f" AS T{i + 1}")))
+        joined = row(" JOIN ", tables, optional(word(f" AS T{i + 1}")))
         arcs += [(2 * i, joined, 2 * i + 1), (2 * i + 1, on, 2 * i + 2), (2 * i + 1, None, 2 * i + 2)]
     arcs += [(2 * i + 2, None, 2 * size + 1) for i in range(size)]
     every = row(optional(row(aliases, ".")), "*")
@@ -137,26 +137,26 @@ def everything(schema: SqlSchema, size: int) -> Scope:
 def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
     """Yield the scope of each table and of each chain of up to ``size`` tables joined by foreign keys."""
     for table, names in schema.tables.items():
-        plain = [spelled(name) for name in names]
-        owned = [f"{spelled(table)}.{name}" for name in plain]
-        yield Scope(text(spelled(table)), words([*plain, *owned]), literal(b"*"), 1)
+        plain = [escaped(name) for name in names]
+        owned = [f"{escaped(table)}.{name}" for name in plain]
+        yield Scope(word(escaped(table)), one_word([*plain, *owned]), literal(b"*"), 1)
     links = schema.links()
     for count in range(2, size + 1):
         for tables in schema.chains(count):
-            parts: list[str | Nfa] = [f"{spelled(tables[0])} AS T1"]
+            parts: list[str | Nfa] = [f"{escaped(tables[0])} AS T1"]
             for i, right in enumerate(tables[1:], 1):
                 sides = [
-                    (f"T{j + 1}.{spelled(a)}", f"T{i + 1}.{spelled(b)}")
+                    (f"T{j + 1}.{escaped(a)}", f"T{i + 1}.{escaped(b)}")
                     for j, left in enumerate(tables[:i])
                     for a, b in links.get((left, right), ())
                 ]
                 options = [" = ".join(side) for pair in sides for side in (pair, pair[::-1])]
-                parts += [f" JOIN {spelled(right)} AS T{i + 1} ON ", words(options)]
-            owned = [f"T{i + 1}.{spelled(c)}" for i, t in enumerate(tables) for c in schema.tables[t]]
+                parts += [f" JOIN {escaped(right)} AS T{i + 1} ON ", one_word(options)]
+            owned = [f"T{i + 1}.{escaped(c)}" for i, t in enumerate(tables) for c in schema.tables[t]]
             lower = [c.lower() for t in tables for c in schema.tables[t]]
-            alone = [spelled(c) for t in tables for c in schema.tables[t] if lower.count(c.lower()) == 1]
-            stars = words(["*", *(f"T{i + 1}.*" for i in range(count))])
-            yield Scope(row(*parts), words([*owned, *alone]), stars, count)
+            alone = [escaped(c) for t in tables for c in schema.tables[t] if lower.count(c.lower()) == 1]
+            stars = one_word(["*", *(f"T{i + 1}.*" for i in range(count))])
+            yield Scope(row(*parts), one_word([*owned, *alone]), stars, count)
 
 
 @metered(maxsize=1)
@@ -170,13 +170,13 @@ def constants(values: Iterable[str | int | float] | None) -> Nfa:
     if values is None:
         return any_constant()
     given = validation.several(values, "values", "values are a list")
-    return words(constant(value, f"values[{i}]") for i, value in enumerate(given))
+    return one_word(constant(value, f"values[{i}]") for i, value in enumerate(given))
 
 
 def constant(value: Any, path: str) -> str:
     """Write a value as in a query. Raises ``UnsupportedConstraint`` if it is no text or finite number."""
     if isinstance(value, str):
-        return "'" + validation.text(value, path).replace("'", "''") + "'"
+        return "'" + validation.check_text(value, path).replace("'", "''") + "'"
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise UnsupportedConstraint(
             f"a value is a text or a number, not {validation.short(value)}", path=path
@@ -214,7 +214,7 @@ class Queries:
         if one_column:
             return cores
         part = union([self.core(scope, 0, True, ordered=False) for scope in self.scopes])
-        return union([cores, row(part, words(COMPOUNDS), part, optional(limit()))])
+        return union([cores, row(part, one_word(COMPOUNDS), part, optional(limit()))])
 
     def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
         """Return SELECT … with one FROM clause.
@@ -225,7 +225,7 @@ class Queries:
         if not (one_column and self.strict):  # the number of columns does not matter
             item = union([item, scope.star])
         chosen = item if one_column else separated(item, ", ")
-        begin = row("SELECT ", optional(text("DISTINCT ")), chosen, " FROM ", scope.source)
+        begin = row("SELECT ", optional(word("DISTINCT ")), chosen, " FROM ", scope.source)
         condition = separated(self.predicate(arithmetic(scope.column), depth), *BOTH)
         grouped = row(" GROUP BY ", separated(scope.column, ", "))
         inner = 0 if self.strict else depth
@@ -247,20 +247,20 @@ class Queries:
 
         States: 0 start, 1 after the operand, 2 after an operator, 3 before a subquery, 4 end.
         """
-        arcs: list[Arc] = [(0, operand, 1), (1, words(COMPARISONS), 2), (2, self.value, 4)]
+        arcs: list[Arc] = [(0, operand, 1), (1, one_word(COMPARISONS), 2), (2, self.value, 4)]
         arcs.append((1, row(" BETWEEN ", self.value, " AND ", self.value), 4))
         if not having:
-            like = row(words([" LIKE ", " NOT LIKE "]), any_constant())
-            listed = row(words([" IN (", " NOT IN ("]), separated(self.value, ", "), ")")
+            like = row(one_word([" LIKE ", " NOT LIKE "]), any_constant())
+            listed = row(one_word([" IN (", " NOT IN ("]), separated(self.value, ", "), ")")
             arcs += [
                 (2, operand, 4),
                 (1, like, 4),
                 (1, listed, 4),
-                (1, words([" IS NULL", " IS NOT NULL"]), 4),
+                (1, one_word([" IS NULL", " IS NOT NULL"]), 4),
             ]
         if depth:
             within = row("(", self.query(depth - 1, True), ")")
-            arcs += [(1, words([" IN ", " NOT IN "]), 3), (2, None, 3), (3, within, 4)]
+            arcs += [(1, one_word([" IN ", " NOT IN "]), 3), (2, None, 3), (3, within, 4)]
         return network(5, arcs, 0, 4)
 
 
@@ -271,13 +271,13 @@ def expression(column: Nfa) -> Nfa:
 
 def aggregate(column: Nfa) -> Nfa:
     """Return aggregates such as ``COUNT(*)``, ``MAX(DISTINCT a)``, ``SUM(a - b)``."""
-    inside = row(optional(text("DISTINCT ")), arithmetic(column), ")")
-    return union([text("COUNT(*)"), row(words(f"{name}(" for name in AGGREGATES), inside)])
+    inside = row(optional(word("DISTINCT ")), arithmetic(column), ")")
+    return union([word("COUNT(*)"), row(one_word(f"{name}(" for name in AGGREGATES), inside)])
 
 
 def order_by(key: Nfa) -> Nfa:
     """Return ORDER BY … with an optional direction for each key."""
-    directed = row(key, optional(words([" ASC", " DESC"])))
+    directed = row(key, optional(one_word([" ASC", " DESC"])))
     return row(" ORDER BY ", separated(directed, ", "))
 
 
@@ -294,17 +294,17 @@ def arithmetic(operand: Nfa) -> Nfa:
 # ---------------------------------------------------------------- small automata
 
 
-def text(word: str) -> Nfa:
+def word(text: str) -> Nfa:
     """Return the automaton of exactly this word."""
-    return literal(word.encode())
+    return literal(text.encode())
 
 
 def row(*parts: str | Nfa) -> Nfa:
     """Return the concatenation of automata; a text stands for itself."""
-    return concat([text(part) if isinstance(part, str) else part for part in parts])
+    return concat([word(part) if isinstance(part, str) else part for part in parts])
 
 
-def words(options: Iterable[str]) -> Nfa:
+def one_word(options: Iterable[str]) -> Nfa:
     """Return the minimal automaton that accepts these words."""
     return any_word(tuple(options))
 
@@ -312,9 +312,9 @@ def words(options: Iterable[str]) -> Nfa:
 @metered(maxsize=1024)
 def any_word(options: tuple[str, ...]) -> Nfa:
     """Return the minimal automaton of any of these words, cached."""
-    return minimize(union(map(text, options)))
+    return minimize(union(map(word, options)))
 
 
 def separated(item: Nfa, *between: str) -> Nfa:
     """Return the automaton of one or more items with one of some words between each two."""
-    return network(2, [(0, item, 1), (1, words(between), 0)], 0, 1)
+    return network(2, [(0, item, 1), (1, one_word(between), 0)], 0, 1)

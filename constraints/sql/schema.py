@@ -183,7 +183,7 @@ def quoted(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def spelled(name: str) -> str:
+def escaped(name: str) -> str:
     """Return the name as a query writes it: quoted only if SQLite requires that."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         return quoted(name)

@@ -25,7 +25,7 @@ from .answers import AnswerReader, HarmonyReader
 from .schemas import schema_values
 from .tags import choice as one_of_several
 from .tags import dispatched, in_a_row, sections, tag
-from .xml_styles import COHERE, DEEPSEEK, DSML, GEMMA, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
+from .xml_styles import COHERE, DEEPSEEK, DSML, GEMMA, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, ParameterStyle
 
 
 class Family(NamedTuple):
@@ -40,7 +40,7 @@ class Family(NamedTuple):
     call: str
     between: str = ""
     around: tuple[str, str] | None = None
-    style: Parameters | None = None  # None: JSON
+    style: ParameterStyle | None = None  # None: JSON
 
     def calls(self, tools: list[Tool], on_narrowed: OnNarrowed, begun: str = "") -> Constraint:
         """Return the constraint of one call of a tool. ``begun``: the beginning of the call, which stands there already."""
@@ -80,7 +80,7 @@ def numbered(text: str) -> Node:
     return nodes.seq(first, *(part for each in rest for part in (digits, each)))
 
 
-def in_element(name: str, call: str, style: Parameters, mark: str = "") -> Family:
+def in_element(name: str, call: str, style: ParameterStyle, mark: str = "") -> Family:
     """Return a format whose list of calls is an element of this name. ``mark``: what stands before each of its tags."""
     return Family(f"{mark}<{name}>", call, "", ("\n", f"{mark}</{name}>"), style)
 
@@ -189,7 +189,7 @@ def tool_calls(
 def answers(
     style: Family, read: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrowed
 ) -> Constraint:
-    """Accept the answers in a format. ``asked``: "auto", "required", "none" or "text_then_calls"."""
+    """Accept answers with calls of the tools ``read``; ``asked``: "auto", "required", "none" or "text_then_calls"."""
     if asked == "none":
         return free(without=style.trigger)
     if asked == "text_then_calls":

@@ -16,7 +16,7 @@ from ..calls.arguments import placed
 from ..constraint import Constraint
 from ..json.document import Schema, read_schema
 from ..json.needs import Needs
-from ..json.nodes import Reading, Writer
+from ..json.nodes import Reading, ValueWriter
 from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need
 from ..json.text import Space, style_of
@@ -25,11 +25,11 @@ from ..narrowing import OnNarrowed, report
 from ..program.nodes import NOTHING
 from .xml_leaves import containing, lacking
 from .xml_nodes import XmlWriter
-from .xml_styles import Parameters
+from .xml_styles import ParameterStyle
 
 
 class Excluding(Needs):
-    """The needs of a document without the values in whose strings or names one of some words occurs."""
+    """The needs of a document, without values that contain one of ``words`` in a string or a name."""
 
     def __init__(self, of: Needs, words: tuple[str, ...]) -> None:
         self.__dict__.update(of.__dict__)
@@ -51,7 +51,7 @@ class Excluding(Needs):
 
 def schema_values(
     schema: Any,
-    style: Parameters | Space,
+    style: ParameterStyle | Space,
     *,
     path: str = "",
     without: Sequence[str] = (),
@@ -66,7 +66,7 @@ def schema_values(
     Raises ``UnsupportedConstraint`` with a path that begins with ``path``; in XML also for a member of which only a condition
     says that it must exist, and ``uniqueItems`` where arrays are XML, and ``EmptyLanguage`` if no object is allowed.
     """
-    for word in without if isinstance(style, Parameters) else ():
+    for word in without if isinstance(style, ParameterStyle) else ():
         if word != word.strip():
             why = f"{word!r} begins or ends with white space, which may stand around a value"
             raise UnsupportedConstraint(why, path=f"{path}/excludes")
@@ -77,16 +77,16 @@ def schema_values(
 
 
 def written(
-    schema: Schema, style: Parameters | Space, without: tuple[str, ...], any_order: bool
+    schema: Schema, style: ParameterStyle | Space, without: tuple[str, ...], any_order: bool
 ) -> Constraint:
     """Return the constraint of :func:`schema_values`; its objects are closed."""
-    xml = style if isinstance(style, Parameters) else None
+    xml = style if isinstance(style, ParameterStyle) else None
     notation = Notation(whole=True, plain=xml is not None)
     reading = Reading("any" if any_order else "declared", open_objects=False, notation=notation)
-    space = style.whitespace if isinstance(style, Parameters) else style
-    writer = Writer.of(schema, style_of(space), reading)
+    space = style.whitespace if isinstance(style, ParameterStyle) else style
+    writer = ValueWriter.of(schema, style_of(space), reading)
     if without:
-        writer = Writer(Excluding(writer.needs, without), writer.style, writer.notation, writer.narrowed)
+        writer = ValueWriter(Excluding(writer.needs, without), writer.style, writer.notation, writer.narrowed)
     if xml is None:
         program = writer.root()
     else:

@@ -26,9 +26,9 @@ from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
 from ..words.literals import literal
 from .schemas import schema_values
-from .tags import Tag, apart, choice, closed, dispatched, grouped, in_a_row
+from .tags import Tag, check_triggers, choice, closed, dispatched, grouped, in_a_row
 from .token_names import TokenNames, get
-from .xml_styles import STYLES, Parameters
+from .xml_styles import STYLES, ParameterStyle
 
 Ends = list[str] | None
 """The strings whose first occurrence ends a format; the format includes that string.
@@ -91,14 +91,14 @@ def structural_tag(
         ]  # fmt: skip
         spec = {"type": "triggered_tags", "triggers": get(spec, "triggers", ""), "tags": tags}
     inner = spec.get("format") if spec.get("type") == "structural_tag" else spec
-    reader = Reader(on_narrowed, validation.token_texts(tokens))
+    reader = FormatReader(on_narrowed, validation.token_texts(tokens))
     found = reader.read(inner, "format", None)
     if reader.unnamed:  # again, as free text must not contain what stands for these tokens
         found = reader.read(inner, "format", None) + reader.names()
     return found
 
 
-class Reader(TokenNames):
+class FormatReader(TokenNames):
     """A recursive translator of formats to constraints.
 
     Each method takes a format, its path, and the strings that end it.
@@ -139,7 +139,7 @@ class Reader(TokenNames):
         without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
         any_order = bool(spec.get("any_order", False))
         most = self.count(spec, "max_whitespace_cnt", path, MOST_BLANK)
-        written: Parameters | Space = "flexible" if most is None else most
+        written: ParameterStyle | Space = "flexible" if most is None else most
         if isinstance(style, str) and style in STYLES:
             written = STYLES[style].relaxed(most)
         elif style != "json":
@@ -243,7 +243,7 @@ class Reader(TokenNames):
                     rules[pattern] = rules[pattern] | content if pattern in rules else content
                 case _:
                     raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
-        apart(rules)
+        check_triggers(rules)
         return closed(self.dispatched(rules, spec.get("loop", True), spec, path, None, None), ends)
 
     # ------------------------------------------------------------ formats of single tokens, by their texts

@@ -56,7 +56,7 @@ def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -
     >>> tag("<n>", regex("[0-9]+"), "</n>").accepts("<n>42</n>")
     True
     """
-    return Tag(validation.text(begin, "begin"), content, end).after()
+    return Tag(validation.check_text(begin, "begin"), content, end).after()
 
 
 def sections(*parts: Constraint | str) -> Constraint:
@@ -164,7 +164,7 @@ def separated(
     (True, False)
     """
     one = choice([Tag(*each).after() for each in tags])
-    return in_a_row(one, validation.text(separator, "separator"), at_least_one, not stop_after_first)
+    return in_a_row(one, validation.check_text(separator, "separator"), at_least_one, not stop_after_first)
 
 
 def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool) -> Constraint:
@@ -179,9 +179,9 @@ def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool)
 def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, Constraint]:
     """Return by trigger the constraint of what follows it: the rest of one of the tags that begin with it.
 
-    Raises ``UnsupportedConstraint`` as :func:`apart`, and if not exactly one trigger starts a tag.
+    Raises ``UnsupportedConstraint`` as :func:`check_triggers`, and if not exactly one trigger starts a tag.
     """
-    apart(triggers)
+    check_triggers(triggers)
     groups: dict[str, list[Constraint]] = {}
     for number, each in enumerate(tags):
         begins = [trigger for trigger in triggers if each.begin.startswith(trigger)]
@@ -192,7 +192,7 @@ def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, Constrain
     return {trigger: choice(group) for trigger, group in groups.items()}
 
 
-def apart(triggers: Iterable[str]) -> None:
+def check_triggers(triggers: Iterable[str]) -> None:
     """Raise ``UnsupportedConstraint`` if a trigger contains another."""
     for a, b in itertools.permutations(triggers, 2):
         if a in b[:-1]:

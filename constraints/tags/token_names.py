@@ -33,9 +33,9 @@ def get(spec: Any, key: str, path: str, kind: Any = None) -> Any:
 
 
 class TokenNames:
-    """The texts of the tokens that the formats of a structural tag name.
+    """The texts of the tokens that a structural tag names by text or by number.
 
-    ``texts``: those that are given, by number. ``unnamed``: what stands for the others.
+    ``texts``: by number, as the caller gave them. ``unnamed``: placeholders of numbers without a text; ``compile`` fills them.
     """
 
     def __init__(self, texts: Mapping[int, str]) -> None:

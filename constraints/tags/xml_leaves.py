@@ -50,14 +50,14 @@ def regular(space: str, text: bytes = b"") -> Node:
 
 
 @metered(maxsize=1024)
-def string(shape: Strings, pad: str, end: bytes) -> Node:
+def string_element(shape: Strings, pad: str, end: bytes) -> Node:
     """Return the node of the strings of a shape with the end of their element, and white space around them."""
     if strings.empty(shape):
         return NOTHING
     if shape.among is not None or (not shape.least and shape.most is None):
         around = [pattern(pad)] if pad else []
         return lex(nfa.concat([*around, strings.body(shape, PLAIN), *around, nfa.literal(end)]))
-    return nodes.seq(regular(pad), strings.counted(shape, PLAIN), regular(pad, end))
+    return nodes.seq(regular(pad), strings.contents(shape, PLAIN), regular(pad, end))
 
 
 @lru_cache(32)

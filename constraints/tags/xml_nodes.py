@@ -20,9 +20,9 @@ from ..automata.nfa import Nfa
 from ..json import objects as members_of
 from ..json import strings
 from ..json.items import settled
-from ..json.nodes import Writer
+from ..json.nodes import ValueWriter
 from ..json.nodes.arrays import arrays, sequence
-from ..json.nodes.leaves import lex, number
+from ..json.nodes.leaves import lex, number_node
 from ..json.nodes.objects import objects
 from ..json.objects import Form
 from ..json.shapes import NEVER, Arrays, Need, Numbers, Strings
@@ -32,11 +32,11 @@ from ..program.labelled import labelled
 from ..program.node import Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
-from .xml_leaves import lacking, names_in, pattern, regular, string
-from .xml_styles import Parameters
+from .xml_leaves import lacking, names_in, pattern, regular, string_element
+from .xml_styles import ParameterStyle
 
 
-class Values(NamedTuple):
+class XmlValues(NamedTuple):
     """Values of one written type. ``padded``: white space may stand around them."""
 
     type: str
@@ -47,10 +47,10 @@ class Values(NamedTuple):
 class XmlWriter:
     """The nodes of the needs of a document as XML values. ``json``: the writer of those that are JSON."""
 
-    def __init__(self, json: Writer, style: Parameters, any_order: bool) -> None:
+    def __init__(self, json: ValueWriter, style: ParameterStyle, any_order: bool) -> None:
         self.json, self.needs, self.style, self.any_order = json, json.needs, style, any_order
         self.comma = b"," if style.quote else b""
-        self.separated = Writer(json.needs, Style(self.comma, b"", 0), json.notation)
+        self.separated = ValueWriter(json.needs, Style(self.comma, b"", 0), json.notation)
         ends = [mark for mark in (style.end, style.item_end) if mark and "{" not in mark]
         self.marks = lacking((*ends, *style.marks))
         self._known: dict[tuple[str, Need], Node] = {}
@@ -68,17 +68,17 @@ class XmlWriter:
             return NOTHING
         return nodes.alt(*(self.written(some, rest.encode(), end.encode()) for some in self.values(need)))
 
-    def written(self, some: Values, rest: bytes, end: bytes) -> Node:
-        """Return the node of the elements that have one of these values."""
+    def written(self, some: XmlValues, rest: bytes, end: bytes) -> Node:
+        """Return the node of an element from its type on: ``rest`` of its begin tag, one of the values ``some``, ``end``."""
         begin, pad = nodes.text(some.type.encode() + rest), self.style.around if some.padded else ""
         if isinstance(some.texts, Strings):
             quote = self.style.quote.encode()
-            return nodes.seq(begin, nodes.text(quote), string(some.texts, pad, quote + end))
+            return nodes.seq(begin, nodes.text(quote), string_element(some.texts, pad, quote + end))
         return nodes.seq(begin, regular(pad), some.texts, regular(pad, end))
 
     # ------------------------------------------------------------ values
 
-    def values(self, need: Need) -> list[Values]:
+    def values(self, need: Need) -> list[XmlValues]:
         """Return the values of a need by their written types."""
         value, notation, style = self.json.value(need), self.json.notation, self.style
         if Strings() in value.string and style.types is None and style.item is None:
@@ -87,10 +87,10 @@ class XmlWriter:
         of_kind = {
             "null": [null] * value.null,
             "boolean": [booleans[each] for each in sorted(value.boolean)],
-            "number": [number(shape, notation) for shape in value.number],
+            "number": [number_node(shape, notation) for shape in value.number],
         }
         if not need and "integer" in (style.types or ()):
-            of_kind["integer"] = [number(Numbers(integer=True), notation)]
+            of_kind["integer"] = [number_node(Numbers(integer=True), notation)]
         if style.item is None:
             of_kind |= {"array": arrays(self.json, need), "object": objects(self.json, need, self.json.style)}
         else:
@@ -98,17 +98,17 @@ class XmlWriter:
         found = [self.string(shape) for shape in value.string]
         for kind, some in of_kind.items():
             is_padded = style.item is None or kind not in ("array", "object")
-            found.append(Values(self.type(kind), nodes.alt(*some), is_padded))
+            found.append(XmlValues(self.type(kind), nodes.alt(*some), is_padded))
         return found
 
     def type(self, kind: str) -> str:
         """Return what is written for a JSON type."""
         return "" if self.style.types is None else self.style.types[kind]
 
-    def string(self, shape: Strings) -> Values:
+    def string(self, shape: Strings) -> XmlValues:
         """Return the strings of a shape."""
         met = shape.meet(self.marks) or Strings(among=frozenset())
-        return Values(self.type("string"), met, self.style.padded and shape != Strings())
+        return XmlValues(self.type("string"), met, self.style.padded and shape != Strings())
 
     def structure(self, kind: str, need: Need) -> Node:
         """Return the node of the arrays or the objects of a need as XML; a need within itself becomes a rule."""
@@ -229,7 +229,7 @@ class XmlWriter:
 def then_others(
     members: Callable[[int, int | None], Node], other: Node, size: int, least: int, most: int | None
 ) -> Node:
-    """Return the node of members and then others, ``least`` to ``most`` in all. ``members``: so many of ``size``."""
+    """Return ``least`` to ``most`` members: ``members(low, high)`` of the ``size`` declared ones, and then others."""
     options = []
     for count in range(min(least, size + 1) if most is None else min(size, most) + 1):
         left = None if most is None else most - count

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...errors import FormatError
 from ..json.constraint import json_schema
-from .xml_styles import SPACE, Parameters
+from .xml_styles import SPACE, ParameterStyle
 
 KINDS = {
     "true": "string",
@@ -30,7 +30,7 @@ KINDS = {
 class XmlReader:
     """A reader of arguments in a style; ``root``: the schema of all arguments, to which references lead."""
 
-    def __init__(self, style: Parameters, root: Mapping[str, Any]) -> None:
+    def __init__(self, style: ParameterStyle, root: Mapping[str, Any]) -> None:
         self.style, self.root = style, root
         self.entities = {written: char for char, written in style.entities.items()}
         name = "(?P<name>(?!/).+?)"

@@ -10,7 +10,7 @@ from ..json.text import Space
 SPACE = r"[ \n\r\t]"
 
 
-class Parameters(NamedTuple):
+class ParameterStyle(NamedTuple):
     """A style: how a parameter is written, and how much white space may stand around it.
 
     ``begin`` has ``{name}``, ``{type}``, and ``{between}`` for white space. White space is given by patterns.
@@ -34,7 +34,7 @@ class Parameters(NamedTuple):
     quote: str = ""  # around strings; then arrays and objects have brackets, and commas between their parts
     any_order: bool = False  # whether members stand in any order, not in the declared one
 
-    def relaxed(self, most: int | None = None) -> Parameters:
+    def relaxed(self, most: int | None = None) -> ParameterStyle:
         """Return this style with any white space where it may stand: runs of at most ``most`` characters."""
         space = f"{SPACE}{{0,{most}}}" if most is not None else f"{SPACE}*"
         between_items = self.between_items and space
@@ -48,23 +48,23 @@ class Parameters(NamedTuple):
 
 
 JSON_TYPES = ("string", "number", "boolean", "null", "object", "array")
-QWEN = Parameters("<parameter={name}>", "</parameter>")
-GLM = Parameters("<arg_key>{name}</arg_key>{between}<arg_value>", "</arg_value>", around="")
-MINIMAX = Parameters('<parameter name="{name}">', "</parameter>")
+QWEN = ParameterStyle("<parameter={name}>", "</parameter>")
+GLM = ParameterStyle("<arg_key>{name}</arg_key>{between}<arg_value>", "</arg_value>", around="")
+MINIMAX = ParameterStyle('<parameter name="{name}">', "</parameter>")
 DSML = "｜DSML｜"
-DEEPSEEK = Parameters(
+DEEPSEEK = ParameterStyle(
     f'<{DSML}parameter name="{{name}}" string="{{type}}">',
     f"</{DSML}parameter>",
     types=dict.fromkeys(JSON_TYPES, "false") | {"string": "true"},
     padded=False,
 )
-KIMI = Parameters(
+KIMI = ParameterStyle(
     '<|open|>argument key="{name}" type="{type}"<|sep|>',
     "<|close|>argument<|sep|>",
     types={kind: kind for kind in (*JSON_TYPES, "integer")},  # "integer" only where no schema says the type
     entities={"&": "&amp;", '"': "&quot;"},
 )
-COHERE = Parameters(
+COHERE = ParameterStyle(
     '<cofl:value name="{name}" type="{type}">',
     "</cofl:value>",
     types=dict.fromkeys(JSON_TYPES, "json") | {"string": "raw", "object": "dict", "array": "list"},
@@ -74,15 +74,15 @@ COHERE = Parameters(
     entities={"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"},
 )
 M3 = "]<]minimax[>["
-MINIMAX_M3 = Parameters(
+MINIMAX_M3 = ParameterStyle(
     f"{M3}<{{name}}>", f"{M3}</{{name}}>", around="", item=f"{M3}<item>", item_end=f"{M3}</item>",
     between_items=r"\n?", blank=False, marks=(M3,), names="",
 )  # fmt: skip
-GEMMA = Parameters(
+GEMMA = ParameterStyle(
     "{name}:", "", between="", around="", after="", padded=False, item="", blank=False, marks=('<|"|>',), names="", quote='<|"|>',
     any_order=True,
 )  # fmt: skip
-STYLES: dict[str, Parameters] = {
+STYLES: dict[str, ParameterStyle] = {
     "qwen_xml": QWEN,
     "minimax_xml": MINIMAX,
     "glm_xml": GLM._replace(around=SPACE),

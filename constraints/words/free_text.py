@@ -54,7 +54,7 @@ def free(
 @limited()
 def without_any(words: Sequence[str], max_chars: int | None = None) -> Constraint:
     """Return texts of at most ``max_chars`` characters in which none of the words occurs."""
-    text = utf8.text() if max_chars is None else repeat(utf8.utf8(utf8.EVERY), 0, max_chars)
+    text = utf8.any_text() if max_chars is None else repeat(utf8.utf8(utf8.EVERY), 0, max_chars)
     return Constraint(dfa.minimize(dfa.difference(text, containing(words)) if words else text))
 
 
@@ -117,7 +117,7 @@ def strings(value: Any, path: str, least: int = 1) -> list[str]:
         if isinstance(value, str)
         else validation.several(value, path, f"{path} is a string or several")
     )
-    found = list(dict.fromkeys(validation.text(word, path) for word in words))
+    found = list(dict.fromkeys(validation.check_text(word, path) for word in words))
     if len(found) < least:
         raise UnsupportedConstraint(f"{path} names no string", path=path)
     if len(found) > limits.ALTERNATIVES:

@@ -147,7 +147,7 @@ def texts_with(
 
     ``words`` are the word characters that define boundaries; None: no boundaries.
     """
-    every = utf8.text()
+    every = utf8.any_text()
     found = [
         nfa.union([bounded(form, words is not None, ignore_case) for form in forms]) for forms in choices
     ]
@@ -188,7 +188,7 @@ def forbidden_words(
     """
     words = validation.several(words, "words", "keywords are a list of words")
     if not words:
-        return Constraint(utf8.text())
+        return Constraint(utf8.any_text())
     return ~keywords(
         words,
         inflections=inflections,
@@ -203,7 +203,7 @@ def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
     path = f"words[{index}]"
     if not isinstance(word, str):
         word = validation.several(word, path, "a keyword is a word or a list of forms")
-    forms = [validation.text(form, path) for form in ([word] if isinstance(word, str) else word)]
+    forms = [validation.check_text(form, path) for form in ([word] if isinstance(word, str) else word)]
     if not forms or not all(forms):
         raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=path)
     return inflected(forms[0]) if isinstance(word, str) and inflections else forms

@@ -45,15 +45,15 @@ def text_length(
     high = None if high is None else validation.count(high, "high", low)
     if unit == "characters":
         return Constraint(repeat(utf8.utf8(utf8.EVERY), low, high))
-    space, word, final, other = words()
+    space, word, final, other = word_automata()
     if unit == "words":
-        return Constraint(spaced(counted(word, low, high, space), space, low == 0))
+        return Constraint(spaced(separated(word, low, high, space), space, low == 0))
     if unit == "sentences":
         sentence = nfa.concat([nfa.star(nfa.concat([other, space])), final])
         unfinished = nfa.concat([other, nfa.star(nfa.concat([space, other]))])
         last = None if high is None else high - 1
-        open_end = [] if high == 0 else [counted(sentence, max(low - 1, 0), last, space, unfinished)]
-        body = nfa.union([counted(sentence, low, high, space), *open_end])
+        open_end = [] if high == 0 else [separated(sentence, max(low - 1, 0), last, space, unfinished)]
+        body = nfa.union([separated(sentence, low, high, space), *open_end])
         return Constraint(spaced(body, space, low == 0))
     raise UnsupportedConstraint(
         f"a length is counted in characters, words or sentences, not {unit!r}", path="unit"
@@ -70,18 +70,18 @@ def ends_as_sentence() -> Constraint:
     >>> c.accepts("She ran home."), c.accepts("She ran")
     (True, False)
     """
-    _, _, final, _ = words()
-    return Constraint(nfa.concat([utf8.text(), final]))
+    _, _, final, _ = word_automata()
+    return Constraint(nfa.concat([utf8.any_text(), final]))
 
 
 @lru_cache(maxsize=1)
-def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
+def word_automata() -> tuple[Nfa, Nfa, Nfa, Nfa]:
     """Return automata (white space, word, final word, other word); none accepts the empty text."""
     space, word, final = (dfa.minimize(regex(pattern).nfa) for pattern in (r"\s+", r"\S+", FINAL))
     return space, word, final, dfa.minimize(dfa.difference(word, final))
 
 
-def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | None = None) -> Nfa:
+def separated(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | None = None) -> Nfa:
     """Return ``low`` to ``high`` items with ``between`` between each two.
 
     The empty text is not accepted. With ``last``, ``low`` to ``high`` items are each followed by ``between``, then comes

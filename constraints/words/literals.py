@@ -23,7 +23,7 @@ def literal(text: str) -> Constraint:
     >>> tt.constraints.literal("a+b").accepts("a+b")
     True
     """
-    return Constraint(nfa.literal(validation.text(text, "text").encode()))
+    return Constraint(nfa.literal(validation.check_text(text, "text").encode()))
 
 
 @named

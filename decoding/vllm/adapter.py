@@ -14,7 +14,7 @@ from ...circuits import HMM, Automaton
 from ...constraints import Limits, Vocabulary
 from ...constraints.vocabulary.reading import vocabulary_within
 from ...errors import EvidenceError
-from ...fingerprints import Tokens, check_vocabularies
+from ...fingerprints import VocabularyPrint, check_vocabularies
 from ..constrained_rows import check_prefix
 from ..request import compile_request, read_request
 from .batch import Batch
@@ -67,7 +67,7 @@ class Adapter:
             return None
         vocab = cls.vocabulary()
         check_vocabularies(
-            "the HMM", hmm, "the tokenizer", Tokens(len(vocab), vocab.fingerprint),
+            "the HMM", hmm, "the tokenizer", VocabularyPrint(len(vocab), vocab.fingerprint),
             "give an HMM distilled from this language model, or leave hmm out",
         )  # fmt: skip
         return hmm.to(device)

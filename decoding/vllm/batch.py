@@ -1,7 +1,7 @@
 """The constrained requests of an engine's batch: requests that began together under one constraint are scored together.
 
 batch = Batch(adapter.automaton, hmm, max_model_len)
-request = Request(batch.within(asked, len(prompt)), output)      output: the engine's list, which grows
+request = Member(batch.within(asked, len(prompt)), output)      output: the engine's list, which grows
 batch.apply(logits, {request: [row]})                            one row of logits for each request
 batch.apply(logits, {request: [4, 5, 6]}, {request: [17, 9]})    and one for each drafted token
 """
@@ -42,7 +42,7 @@ def budget_of(max_tokens: int, prompt: int, max_model_len: int) -> int:
 
 
 @dataclass(eq=False)
-class Request:
+class Member:
     """A constrained request in the batch.
 
     ``output``: the engine's own list of tokens, which grows; ``read``: the number of them that its group has followed.
@@ -59,7 +59,7 @@ class Group:
 
     rows: ConstrainedRows
     query: NextTokenQuery
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Member] = field(default_factory=list)
 
     def follow(self) -> None:
         """Append to the rows the tokens that the engine has appended since the last call.
@@ -81,8 +81,8 @@ class Group:
     def apply(
         self,
         logits: Float[Tensor, "rows vocab"],
-        rows: Mapping[Request, Sequence[int]],
-        drafts: Mapping[Request, Sequence[int]],
+        rows: Mapping[Member, Sequence[int]],
+        drafts: Mapping[Member, Sequence[int]],
     ) -> None:
         """Change rows of logits in place: ``rows[request][d]`` is the row after the first d tokens of the request's draft."""
         drafted = [list(drafts.get(request, ())) for request in self.requests]
@@ -176,15 +176,15 @@ class Batch:
         Returns the query. As long as a reference to it is held, the request finds its tables computed.
         """
         asked = self._fitting(asked, budget_of(asked.budget, prompt, self._max_model_len))
-        group = self._begin(key_of(asked), [Request(asked, [])])
+        group = self._begin(key_of(asked), [Member(asked, [])])
         group.rows.apply(torch.zeros(1, group.query.vocab_size, device=group.query.device))
         return group.query
 
     def apply(
         self,
         logits: Float[Tensor, "rows vocab"],
-        rows: Mapping[Request, Sequence[int]],
-        drafts: Mapping[Request, Sequence[int]] | None = None,
+        rows: Mapping[Member, Sequence[int]],
+        drafts: Mapping[Member, Sequence[int]] | None = None,
     ) -> None:
         """Change the logits of the requests in place; requests that are not in ``rows`` leave the batch."""
         self._gather(rows)
@@ -193,7 +193,7 @@ class Batch:
                 group.follow()
                 group.apply(logits, rows, drafts or {})
 
-    def _gather(self, present: Mapping[Request, Any]) -> None:
+    def _gather(self, present: Mapping[Member, Any]) -> None:
         """Update the groups: remove requests that have left or were cut short, and form groups of the new ones."""
         new = dict.fromkeys(present)
         for key, groups in list(self.groups.items()):
@@ -210,7 +210,7 @@ class Batch:
                     groups.remove(group)
             if not groups:
                 del self.groups[key]
-        arrived: dict[tuple[Any, ...], list[Request]] = {}
+        arrived: dict[tuple[Any, ...], list[Member]] = {}
         for request in new:
             arrived.setdefault(key_of(request.asked), []).append(request)
         for key, requests in arrived.items():
@@ -220,7 +220,7 @@ class Batch:
                 groups.clear()
             groups.append(self._begin(key, requests))
 
-    def _begin(self, key: tuple[Any, ...], requests: list[Request]) -> Group:
+    def _begin(self, key: tuple[Any, ...], requests: list[Member]) -> Group:
         *_, strength, mixture = key
         query = self.query(key[:3])
         rows = ConstrainedRows(copy(query), strength=strength, mixture=mixture)  # tables are shared

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from ..request import read_request
 from .adapter import Adapter
-from .batch import Request
+from .batch import Member
 
 try:
     from vllm.v1.sample.logits_processor import LogitsProcessor as _Base
@@ -50,7 +50,7 @@ class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         most = UNLIMITED if vllm_config is None else vllm_config.model_config.max_model_len
         self._batch = self.serve(vllm_config, device, most)
-        self._slots: dict[int, Request] = {}
+        self._slots: dict[int, Member] = {}
 
     def is_argmax_invariant(self) -> bool:
         """Return False: the most probable token may change."""
@@ -70,7 +70,7 @@ class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
             asked = read_request(params)
             self._put(
                 slot,
-                None if asked is None else Request(self._batch.within(asked, len(prompt or ())), output),
+                None if asked is None else Member(self._batch.within(asked, len(prompt or ())), output),
             )
         for a, b, direction in batch_update.moved:
             moved, replaced = self._slots.pop(a, None), self._slots.pop(b, None)
@@ -83,7 +83,7 @@ class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
         self._batch.apply(logits, {request: [slot] for slot, request in self._slots.items()})
         return logits
 
-    def _put(self, slot: int, request: Request | None) -> None:
+    def _put(self, slot: int, request: Member | None) -> None:
         if request is None:
             self._slots.pop(slot, None)
         else:

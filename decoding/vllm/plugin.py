@@ -34,7 +34,7 @@ from ...errors import TractileError, UnsupportedConstraint
 from ..request import ARGUMENT
 from .batch import budget_of
 from .preparation import hold, release
-from .structured_output import Asked, TractileBackend, TractileGrammar, fill_together, grammars_of
+from .structured_output import Spec, TractileBackend, TractileGrammar, fill_together, grammars_of
 
 NAME = "tractile"
 OPTIONS = "whitespace", "max_whitespace", "order", "formats", "numbers", "max_digits"  # of json_schema
@@ -92,7 +92,7 @@ def settings(vllm_config: Any) -> Mapping[str, Any] | None:
     return options
 
 
-def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> Asked:
+def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> Spec:
     """Combine the structured output that ``StructuredOutputsParams`` ask for with the engine's options."""
     if getattr(params, "whitespace_pattern", None):
         raise UnsupportedConstraint(
@@ -101,7 +101,7 @@ def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> A
     own: dict[str, Any] = {"whitespace": "none"} if params.disable_any_whitespace else {}
     if params.disable_additional_properties:
         own["open_objects"] = False
-    return Asked(kind, text, {**options, **own})
+    return Spec(kind, text, {**options, **own})
 
 
 def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:

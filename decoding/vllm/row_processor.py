@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..request import read_request
 from .adapter import Adapter
-from .batch import Request
+from .batch import Member
 
 try:
     from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as _Base
@@ -40,7 +40,7 @@ class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
         self._most = vllm_config.model_config.max_model_len
         self._batch = self.serve(vllm_config, req_states.device, self._most)
         self._waiting: dict[int, Any] = {}  # constraints of slots whose prompt lengths are not known yet
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, Member] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
         """Read the constraint of a request in a slot; return whether it has one."""
@@ -55,7 +55,7 @@ class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
         """Begin the requests that were added: the lengths of their prompts are known now."""
         for slot, asked in self._waiting.items():
             asked = self._batch.within(asked, int(self._states.prompt_len.np[slot]))
-            self._requests[slot] = Request(asked, [])
+            self._requests[slot] = Member(asked, [])
         self._waiting.clear()
 
     def apply(self, logits: Float[Tensor, "rows vocab"], ctx: Any) -> Float[Tensor, "rows vocab"]:
@@ -68,8 +68,8 @@ class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
         layout = torch.stack(
             [ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos.long(), ctx.input_ids.long()]
         )
-        rows: dict[Request, list[int]] = {self._requests[slot]: [] for slot in slots}
-        drafts: dict[Request, list[int]] = {request: [] for request in rows}
+        rows: dict[Member, list[int]] = {self._requests[slot]: [] for slot in slots}
+        drafts: dict[Member, list[int]] = {request: [] for request in rows}
         for row, (slot, position, token) in enumerate(layout.T.tolist()):
             request = self._requests.get(slot)
             if request is not None:

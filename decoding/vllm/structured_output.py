@@ -2,7 +2,7 @@
 
 vLLM asks the back end for a grammar for each request, and the grammar for a row of a bit mask before each token:
 
-    grammar = backend.grammar(Asked("JSON", schema), stop_token_ids, left=lambda: 64)      in a thread beside the step
+    grammar = backend.grammar(Spec("JSON", schema), stop_token_ids, left=lambda: 64)      in a thread beside the step
     grammar.fill_bitmask(bitmask, 3); grammar.accept_tokens("id", [17]); grammar.validate_tokens([4, 5]); grammar.rollback(1)
 
 ``left()`` returns the number of tokens that the request may still have. Given the tokens that end the reasoning of a model that
@@ -49,7 +49,7 @@ KINDS = {
 """The kind of constraint for each ``StructuredOutputOptions`` of vLLM."""
 
 
-class Asked(NamedTuple):
+class Spec(NamedTuple):
     """The structured output of a request: the name of a ``StructuredOutputOptions``, its text, options of ``json_schema``."""
 
     kind: str
@@ -155,11 +155,11 @@ class TractileBackend(_Backend):  # type: ignore[misc]
         self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
         self.vocabulary = vocabulary_within(tokenizer, vocab_size)
         # Warm up: tables that all constraints of a vocabulary share are made as the engine starts.
-        self.grammar(Asked("JSON_OBJECT", ""), (), lambda: 64)
+        self.grammar(Spec("JSON_OBJECT", ""), (), lambda: 64)
 
     def grammar(
         self,
-        asked: Asked,
+        asked: Spec,
         stop_token_ids: Iterable[int] | None,
         left: Callable[[], int],
         end: Sequence[int] = (),
@@ -186,7 +186,7 @@ class TractileBackend(_Backend):  # type: ignore[misc]
     ) -> TractileGrammar:
         """Compile a grammar for a request of unknown budget: up to the model's longest text (``max_model_len``)."""
         most = self.vllm_config.model_config.max_model_len
-        return self.grammar(Asked(request_type.name, grammar_spec), stop_token_ids, lambda: most)
+        return self.grammar(Spec(request_type.name, grammar_spec), stop_token_ids, lambda: most)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Int32[Tensor, "rows words"]:
         """Allocate a bit mask with a row for each of ``max_num_seqs`` requests, all tokens allowed."""

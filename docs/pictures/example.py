@@ -8,7 +8,7 @@ from typing import Any
 
 import tractile as tt
 from tractile.constraints.engine.bytes import Bytes
-from tractile.constraints.engine.tokens import Tokens
+from tractile.constraints.engine.tokens import ProgramStates
 from tractile.constraints.program.node import Kind, Node
 from tractile.constraints.program.tables import Table
 
@@ -41,7 +41,7 @@ class Example:
             [None, *(bytes([byte]) for byte in range(256)), *(word.encode() for word in WORDS)],
             eos_token_id=0,
         )
-        self.tokens = Tokens(self.program, self.vocab)
+        self.tokens = ProgramStates(self.program, self.vocab)
         self.definition = Definition(self.program, self.vocab)
 
     def stacks(self, text: str) -> list[Frame]:

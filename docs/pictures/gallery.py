@@ -51,7 +51,7 @@ def circuits() -> None:
 
     transition = Dense(random.rows(2, 2))
     inputs = [Categorical(random.rows(2, 2)) for _ in range(3)]
-    save("hmm", builders.hmm(random.rows(2), [transition] * 2, inputs).draw())
+    save("hmm", builders.hmm_circuit(random.rows(2), [transition] * 2, inputs).draw())
     save("pictures", builders.regions(builders.random_regions(4), random.bernoulli(), random.rows, 3).draw())
 
     no_two = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 0)], 0, [0, 1], vocab_size=2)

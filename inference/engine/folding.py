@@ -90,7 +90,7 @@ def folded(circuit: Circuit) -> FoldedCircuit:
 
     ``torch.compile`` needs a circuit that has been planned: call this, or any query, first.
     """
-    known: FoldedCircuit | None = circuit.kept.get("folded")
+    known: FoldedCircuit | None = circuit.cache.get("folded")
     if torch.compiler.is_compiling():
         if known is None:
             raise CircuitError(
@@ -117,7 +117,7 @@ def folded(circuit: Circuit) -> FoldedCircuit:
             has_narrow(parameters),
             circuit.num_layers,
         )
-        circuit.kept["folded"] = known
+        circuit.cache["folded"] = known
     return known
 
 

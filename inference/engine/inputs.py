@@ -88,7 +88,7 @@ def join(semiring: SR, values: Sequence[Any]) -> Any:
     return semiring.permute(semiring.cat(turned), [last, *range(last)])
 
 
-def apart(semiring: SR, x: Any) -> list[Any]:
+def split(semiring: SR, x: Any) -> list[Any]:
     """Split a value along the fold into entries (1, *dims, batch): the inverse of :func:`join`."""
     last = semiring.ndim(x) - 1
     cut = semiring.chunk(semiring.permute(x, [*range(1, last + 1), 0]), semiring.shape(x)[0])

@@ -19,7 +19,7 @@ from ..semirings.base import Semiring
 from .contract import apply_many, contract, outer, ungroup
 from .filter import checkpointed
 from .folding import FoldedCircuit, Group, Plan, Slot, folded
-from .inputs import apart, input_values, join, open_values, same_batch
+from .inputs import input_values, join, open_values, same_batch, split
 
 SR = Semiring[Any]
 FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes
@@ -43,7 +43,7 @@ class Values:
         if size == 1:
             return self.groups[group]
         if group not in self._entries:
-            self._entries[group] = apart(semiring, self.groups[group])
+            self._entries[group] = split(semiring, self.groups[group])
         return self._entries[group][i]
 
     def at(self, slot: Slot) -> Any:
@@ -161,6 +161,6 @@ def open_variables(
             if len(entries) < len(layers):
                 x = semiring.gather(x, torch.tensor(entries, device=semiring.device(x)), 0)
             tables = open_values(semiring, [layers[i] for i in entries], x)
-            for i, table in zip(entries, apart(semiring, tables), strict=True):
+            for i, table in zip(entries, split(semiring, tables), strict=True):
                 terms[variables[i]].append(semiring.merge(table, 0, 2))
     return {v: reduce(semiring.add, same_batch(semiring, found)) for v, found in terms.items()}

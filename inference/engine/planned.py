@@ -49,7 +49,7 @@ def planned_roots(
     """Return (t, root over the first t positions) for each t ≥ 1 in ``lengths``, ascending; each root is (batch,).
 
     None if the general filter is needed: for semirings other than Real, continuous inputs, structure beside Monarch matrices,
-    weights on values, derivatives. A small filter stays with the chain (``Chain.kept``) until a parameter has another value; who
+    weights on values, derivatives. A small filter stays with the chain (``Chain.cache``) until a parameter has another value; who
     works with it takes it out, so that no other thread writes into its arrays.
     """
     if (
@@ -62,7 +62,7 @@ def planned_roots(
     parameters, tokens = chain.parameters(), _table(evidence, max(lengths))
     if not is_plain([*parameters, tokens]):
         return None
-    planned: ArrayFilter | None = chain.kept.pop("filter", None)
+    planned: ArrayFilter | None = chain.cache.pop("filter", None)
     if planned is None or not planned.fits(parameters, tokens):
         right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
         if right is None or left is None:
@@ -74,7 +74,7 @@ def planned_roots(
         planned = ArrayFilter(chain, right, left, tokens)
     found = planned.roots(tokens, sorted(lengths))
     if planned.small and not planned.u.is_inference():
-        chain.kept["filter"] = planned
+        chain.cache["filter"] = planned
     return found
 
 
@@ -124,7 +124,7 @@ class ArrayFilter:
             self.parameters = [p.clone() for p in self.parameters]
 
     def fits(self, parameters: Sequence[Tensor], tokens: Int[Tensor, "n batch"]) -> bool:
-        """Return whether the filter was made for parameters of these values, and for rows like these."""
+        """Return whether the filter can be used again: parameters of the same values, and a batch of this size and device."""
         return (
             len(self.u) == tokens.shape[1]
             and self.u.device == tokens.device

@@ -38,7 +38,7 @@ FIRST_MESSAGES = 256  # messages for which a table has room at first
 BLOCK_ELEMENTS = 1 << 21  # numbers in the units of a block of edges, unless the block has one state
 
 
-class Block(NamedTuple):
+class EdgeBlock(NamedTuple):
     """Consecutive states and the edges that leave them.
 
     Edges of equal label and target share a pair, whose label and target are given; ``sources`` is the matrix (states × pairs) of
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 
 def blocks(
     automaton: Automaton, label: Int[Tensor, " edges"], units: int, device: torch.device
-) -> Iterator[Block]:
+) -> Iterator[EdgeBlock]:
     """Cut the states of an automaton, whose edges are sorted by source, into blocks."""
     states, source = automaton.num_states, automaton.edge_source
     first = torch.searchsorted(source, torch.arange(states + 1))  # the first edge of each state
@@ -63,7 +63,7 @@ def blocks(
         edges = torch.arange(int(first[begin]), int(first[end]))
         pair, place = torch.unique(label[edges] * states + automaton.edge_target[edges], return_inverse=True)
         sources = Incidence(source[edges] - begin, place, (end - begin, len(pair)))
-        yield Block(sources, (pair // states).to(device), (pair % states).to(device))
+        yield EdgeBlock(sources, (pair // states).to(device), (pair % states).to(device))
         begin = end
 
 

@@ -10,7 +10,7 @@ from ...circuits.automaton import Automaton
 
 
 class EdgeLabels:
-    """The distinct labels: ``number`` gives each edge's label, ``classes`` each label's token classes."""
+    """The distinct edge labels of an automaton: the label's ``number`` of each edge, and the token ``classes`` of each label."""
 
     number: Int[Tensor, " edges"]
     classes: list[tuple[int, ...]]

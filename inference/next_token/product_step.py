@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     """The rows: α of the chain alone, α of each live pair, the pairs' rows and states (ascending by row), and the tokens left."""
 
     prior: Any
-    alpha: Any  # `prior` itself where every row has one pair
+    alpha: Any  # None where a prefix has one path: α of its pair is then the chain's own
     row: Int[Tensor, " pairs"]
     state: Int[Tensor, " pairs"]
     left: Int[Tensor, " batch"]
@@ -73,7 +73,7 @@ class ProductMessages(Messages):
     @property
     def nbytes(self) -> int:
         """The size of the messages in bytes."""
-        return size_of(self._rows.prior) + size_of(self._rows.alpha)
+        return sum(size_of(x) for x in (self._rows.prior, self._rows.alpha) if x is not None)
 
     # ------------------------------------------------------------ rows
 
@@ -83,7 +83,8 @@ class ProductMessages(Messages):
         prior = outer(tables.semiring, tables.chain.initial, len(left))
         self._states = [tuple(tables.automaton.start_states)] * len(left)
         row, state = self._pairs()
-        self._rows = Rows(prior, self._gathered(prior, row), row, state, left)
+        alpha = None if tables.deterministic else self._gathered(prior, row)
+        self._rows = Rows(prior, alpha, row, state, left)
 
     def _pairs(self) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
         """Return the row and the state of each live pair."""
@@ -98,9 +99,7 @@ class ProductMessages(Messages):
         """Return columns of a message; the message itself if all are asked for in order."""
         sr = self._tables.semiring
         last = sr.ndim(x) - 1
-        if len(index) == sr.shape(x)[last] and bool(
-            (index == torch.arange(len(index), device=index.device)).all()
-        ):
+        if len(index) == sr.shape(x)[last] and index.equal(torch.arange(len(index), device=index.device)):
             return x
         return sr.gather(x, index, last)
 
@@ -117,9 +116,8 @@ class ProductMessages(Messages):
         ]  # fmt: skip
         prior = self._moved(now.prior, tokens, moving)
         row, state = self._pairs()
-        if tables.deterministic:  # a prefix has one path, so α of its pair is the chain's own
-            alpha = self._gathered(prior, row)
-        else:
+        alpha = None
+        if not tables.deterministic:
             moved = self._moved(now.alpha, tokens[now.row], moving[now.row])
             pair, reached, count, place = list[int](), list[int](), 0, 0
             for states, after, token, move in zip(before, self._states, given, moves, strict=True):
@@ -152,7 +150,7 @@ class ProductMessages(Messages):
         line, place = ragged_arange(counts[rows])
         keep = (counts.cumsum(0) - counts)[rows][line] + place
         prior = sr.gather(now.prior, rows, sr.ndim(now.prior) - 1)
-        alpha = self._gathered(prior, line) if self._tables.deterministic else self._gathered(now.alpha, keep)
+        alpha = None if now.alpha is None else self._gathered(now.alpha, keep)
         self._states = [self._states[i] for i in rows.tolist()]
         self._rows = Rows(prior, alpha, line, now.state[keep], now.left[rows])
 
@@ -270,6 +268,7 @@ class ProductMessages(Messages):
         """Return the log of the product's total of the prefix as a complete sequence (nats)."""
         sr, now, tables = self._tables.semiring, self._rows, self._tables
         accept = tables.automaton.final[0].to(tables.device)[now.state] > 0
-        found = sr.log(dot(sr, now.alpha, outer(sr, tables.chain.final, len(now.state))))
+        alpha = self._gathered(now.prior, now.row) if now.alpha is None else now.alpha
+        found = sr.log(dot(sr, alpha, outer(sr, tables.chain.final, len(now.state))))
         found = found.double().masked_fill(~accept, -torch.inf)
         return row_logsumexp(found, now.row, len(now.left))

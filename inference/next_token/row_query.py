@@ -164,7 +164,7 @@ class RowQuery(Copied):
 
 
 class Messages(Copied):
-    """The rows of a query as messages, a named tuple with the tokens ``left``; abstract."""
+    """The rows of a query, each a message over states and a number of tokens ``left``, in one named tuple; abstract."""
 
     _rows: Any
 

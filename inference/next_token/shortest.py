@@ -22,7 +22,7 @@ def with_shortest(
         given=error.given,
         exact=error.exact,
         tokens=partial(shortest_tokens, automaton, error.needed or 0, prefix),
-        spell=spell or partial(spelled, automaton),
+        spell=spell or partial(text_of, automaton),
     )
 
 
@@ -41,7 +41,7 @@ def shortest_tokens(automaton: Automaton, needed: int, prefix: Sequence[int] = (
     return tuple(found)
 
 
-def spelled(automaton: Automaton, tokens: Sequence[int]) -> str | None:
+def text_of(automaton: Automaton, tokens: Sequence[int]) -> str | None:
     """Return the text of tokens by the vocabulary that the automaton was compiled for; None if it is not known."""
     vocabulary = getattr(automaton.lazy, "vocab", None)
     if vocabulary is None:

@@ -54,7 +54,7 @@ class TokenScores:
     def each(
         self, x: Any, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
     ) -> Tensor:
-        """Score one token of a message a line: the one at ``place`` among the tokens of these labels, joined."""
+        """Return one score a line: that of the ``place[i]``-th of the joined tokens of ``labels``, by message ``message[i]``."""
         sr, tokens = (
             self._semiring,
             torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place],
@@ -188,7 +188,7 @@ def smallest_of(x: Tensor) -> Tensor:
 
 
 def ragged_arange(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
-    """Return for concatenated segments of these lengths each entry's segment and position within the segment."""
+    """Return, for segments of these lengths end to end, the segment of each entry and its position in the segment."""
     line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
     return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
 

@@ -53,7 +53,7 @@ class HMMCounts(NamedTuple):
         return HMMCounts(initial, transition, emission, unobserved, total)
 
 
-class Factor:
+class TransitionFactor:
     """One factor W[i_1, …, i_k, new i_a] of a transition, which rewrites axis a of the state."""
 
     def __init__(self, weight: Tensor, axis: int) -> None:
@@ -119,7 +119,7 @@ def hmm_counts(
     rows = torch.arange(len(tokens), device=tokens.device) if rows is None else rows
 
     weights, axes = weights_of(transition)
-    factors = [Factor(w.to(messages or own), a) for w, a in zip(weights, axes or (0,), strict=True)]
+    factors = [TransitionFactor(w.to(messages or own), a) for w, a in zip(weights, axes or (0,), strict=True)]
 
     def swept(tokens: Tensor) -> Sweep:
         return forward_backward(initial, factors, emission, tokens, missing, messages)
@@ -160,7 +160,7 @@ def _in_log_space(
 class Sweep(NamedTuple):
     """Result of a forward-backward pass: messages before and after each factor, and posteriors, (time, batch, state)."""
 
-    factors: Sequence[Factor]
+    factors: Sequence[TransitionFactor]
     emission: Tensor  # (hidden, vocab)
     tokens: Tensor  # (time, batch); the number after the last token's is −1
     before: list[Tensor]
@@ -186,7 +186,7 @@ class Sweep(NamedTuple):
 @torch.no_grad()
 def forward_backward(
     initial: Float[Tensor, " hidden"],
-    factors: Sequence[Factor],
+    factors: Sequence[TransitionFactor],
     emission: Float[Tensor, "hidden vocab"],
     tokens: Int[Tensor, "batch length"],
     missing: Float[Tensor, " hidden"] | None = None,

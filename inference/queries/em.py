@@ -99,6 +99,7 @@ def _counts(
 
 
 def _of_hmm(hmm: HMM, tokens: Tensor) -> Counts:
+    """Return the counts of an HMM's parameters, divided by the parameters as derivatives are, by forward-backward on arrays."""
     prepare(hmm, tokens, None)  # checks the tokens
     wide = at_least_single(hmm)
     found = hmm_counts(wide.initial_probs, wide.transition, wide.emission_probs, tokens.long().to(hmm.device))
@@ -111,9 +112,8 @@ def _of_hmm(hmm: HMM, tokens: Tensor) -> Counts:
         derivatives[id(weight)] = derivatives.get(id(weight), 0) + derivative  # tied weights add up
     derivatives[id(hmm.emission_probs)] = derivatives[id(hmm.emission_probs)] + found.unobserved[:, None]
     parts = blocks(hmm)
-    return Counts(
-        parts, [tuple(derivatives[id(t)] for t in part.tensors) for part in parts], found.log_likelihood
-    )
+    by_part = [tuple(derivatives[id(t)] for t in part.tensors) for part in parts]
+    return Counts(parts, by_part, found.log_likelihood)
 
 
 def _is_baum_welch(model: Chain | Circuit, evidence: EvidenceLike) -> TypeGuard[HMM]:

@@ -99,7 +99,7 @@ def top_along(x: Tensor, labels: Labels, summed: Labels) -> Tensor:
     return finite(x.detach().amax(axes, keepdim=True)) if axes else x.new_zeros([1] * x.ndim)
 
 
-def kept(x: Tensor, labels: Labels, out: Labels) -> Tensor:
+def squeezed(x: Tensor, labels: Labels, out: Labels) -> Tensor:
     """Return x, of size one along the labels that are not in ``out``, with its axes in the order of ``out``."""
     if len(labels) == len(out) == 2 and x.shape == (1, 1):
         return x

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...layers.functorch_utils import finite, is_abstract
 from .base import TensorSemiring
-from .labelled_tensor import Labels, align, einsum, kept, safe_log, segments, top_along
+from .labelled_tensor import Labels, align, einsum, safe_log, segments, squeezed, top_along
 
 
 class _LogDomain(TensorSemiring):
@@ -149,7 +149,7 @@ class Log(_LogDomain):
         a, b = a.to(dtype), b.to(dtype)
         top_a, top_b = top_along(a, a_labels, summed), top_along(b, b_labels, summed)
         result = einsum((a - top_a).exp(), a_labels, (b - top_b).exp(), b_labels, out)
-        shift = kept(top_a, a_labels, out) + kept(top_b, b_labels, out)
+        shift = squeezed(top_a, a_labels, out) + squeezed(top_b, b_labels, out)
         info = torch.finfo(result.dtype)
         lost = result < info.tiny / info.eps**2
         if is_abstract(lost):
@@ -170,7 +170,7 @@ class Log(_LogDomain):
             return super().einsum(a[0], a[1], b[0], b[1], out)
         far = (b[0] - b[2]).detach() < least - low
         near = einsum((a[0] - a[2]).exp(), a[1], (b[0] - b[2]).masked_fill(far, -torch.inf).exp(), b[1], out)
-        found = safe_log(near) + kept(a[2], a[1], out) + kept(b[2], b[1], out)
+        found = safe_log(near) + squeezed(a[2], a[1], out) + squeezed(b[2], b[1], out)
         rest = b[0].masked_fill(~far, -torch.inf)
         return (
             self.add(found, self.einsum(a[0], a[1], rest, b[1], out))

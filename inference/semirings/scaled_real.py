@@ -11,7 +11,7 @@ from torch import Tensor
 from ...layers import Incidence
 from ...layers.functorch_utils import finite, is_abstract, shape_only, transformed
 from .base import Semiring
-from .labelled_tensor import Labels, along, applied, einsum, kept, safe_log, segments, unflatten
+from .labelled_tensor import Labels, along, applied, einsum, safe_log, segments, squeezed, unflatten
 from .scaled import (
     LEAST,
     TINY,
@@ -147,7 +147,7 @@ class Real(Semiring[Scaled]):
         a = collapse(rescale(a), [i for i, label in enumerate(a_labels) if label in summed])
         b = collapse(rescale(b), [i for i, label in enumerate(b_labels) if label in summed])
         mantissa = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
-        exponent = kept(a.exponent, a_labels, out) + kept(b.exponent, b_labels, out)
+        exponent = squeezed(a.exponent, a_labels, out) + squeezed(b.exponent, b_labels, out)
         lost = self._lost(
             mantissa,
             exponent.shape,

@@ -173,7 +173,7 @@ def _stream(seed: int, run: int) -> int:
 
 def _automaton_name(fa: Automaton) -> Hashable:
     """Return a key that is the same for equal automata; a lazy automaton has one of its own."""
-    name: Hashable = fa.kept.get("name")
+    name: Hashable = fa.cache.get("name")
     if name is None:
         name = object()
         if fa.lazy is None:
@@ -182,7 +182,7 @@ def _automaton_name(fa: Automaton) -> Hashable:
             for tensor in (fa.transitions, *fa.labels.by_token(torch.device("cpu"))):
                 out.update(tensor.contiguous().numpy().tobytes())
             name = out.hexdigest()
-        fa.kept["name"] = name
+        fa.cache["name"] = name
     return name
 
 

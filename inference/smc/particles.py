@@ -119,7 +119,7 @@ class Particles:
         length[index] = place + 1
 
     def widen(self, columns: int) -> None:
-        """Make room for so many tokens."""
+        """Pad the arrays of tokens to ``columns`` columns."""
         more = columns - self.tokens.shape[1]
         for name in ("tokens", "token_log_weights", "token_log_probs"):
             setattr(self, name, functional.pad(getattr(self, name), (0, more)))

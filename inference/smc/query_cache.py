@@ -46,8 +46,8 @@ def guided(chain: Chain, fa: Automaton, horizon: int) -> PGCDQuery:
     if None in versions:  # nothing says whether such parameters are untouched
         return pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
-    kept: OrderedDict[Hashable, tuple[Any, PGCDQuery]] = fa.kept.setdefault("guided", OrderedDict())
-    with fa.kept.setdefault("lock", RLock()):  # calls from several threads
+    kept: OrderedDict[Hashable, tuple[Any, PGCDQuery]] = fa.cache.setdefault("guided", OrderedDict())
+    with fa.cache.setdefault("lock", RLock()):  # calls from several threads
         if key not in kept:
             # The tensors are held too, so that no other takes their identity.
             kept[key] = parameters, pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
@@ -60,12 +60,12 @@ def guided(chain: Chain, fa: Automaton, horizon: int) -> PGCDQuery:
 
 def forget(fa: Automaton) -> None:
     """Drop the P-GCD queries kept with an automaton, whose tables may be large."""
-    fa.kept.pop("guided", None)
+    fa.cache.pop("guided", None)
 
 
 def masking(fa: Automaton, horizon: int | None) -> GCDQuery:
     """Return :func:`gcd`, or :func:`lcd` without a horizon; each call returns an object of its own, to be started."""
-    kept: dict[int | None, GCDQuery] = fa.kept.setdefault("masking", {})
+    kept: dict[int | None, GCDQuery] = fa.cache.setdefault("masking", {})
     query = kept.get(horizon)
     if query is None:
         if len(kept) > 8:

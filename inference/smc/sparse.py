@@ -79,7 +79,7 @@ def sparse_step(step: Step) -> SparseStep | None:
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
     if not readable or step.query.automaton is None:
         return None
-    kept: dict[bytes, Int[ndarray, " allowed"]] = step.query.automaton.kept.setdefault("allowed", {})
+    kept: dict[bytes, Int[ndarray, " allowed"]] = step.query.automaton.cache.setdefault("allowed", {})
     allowed = []
     for words in step.words:
         key = words.tobytes()

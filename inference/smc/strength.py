@@ -81,8 +81,8 @@ class Strength:
 def scores(pilots: Sequence[PilotRuns]) -> tuple[dict[float, float], dict[float, float]]:
     """Return the score of each strength, in nats added up over the prompts, and the mean of log Ẑ over prompts and runs.
 
-    The score is log Ẑ less a share of the variance of the log-weights, which is zero for a perfect guide. An Ẑ above the prompt's
-    estimate of Z is luck and counts as this estimate; what is below counts against its strength.
+    The score of a strength on a prompt is the mean over runs of min(log Ẑ, log Z), less ``SHARE`` of the variance of the runs'
+    log-weights, which is zero for a perfect guide. Z is estimated from the runs at all strengths: an Ẑ above it is luck.
     """
     strengths = sorted(pilots[0])
     score, mean = dict.fromkeys(strengths, 0.0), dict.fromkeys(strengths, 0.0)

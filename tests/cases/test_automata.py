@@ -5,7 +5,7 @@ from cases import PIECES, SMALL, asked, spelled
 
 import tractile as tt
 from tractile.constraints.constraint import Constraint
-from tractile.constraints.engine.tokens import NEVER, Tokens
+from tractile.constraints.engine.tokens import NEVER, ProgramStates
 
 WORK, LONGEST, STATES = 40_000, 200, 60
 """The most work for a finite automaton, the longest text, and the states of a guide."""
@@ -38,8 +38,8 @@ def test_the_finite_automaton_has_the_same_texts_or_says_what_it_lacks(cases):
         if any(cut.loses_values or cut.keyword == "order" for cut in finite.narrowed):
             continue
         assert [text for text in case.has if len(text) < LONGEST and not finite.accepts(text)] == [], case
-        written = Tokens(Constraint(finite.nfa).program, SMALL)
-        found = Tokens(case.constraint.program, SMALL)
+        written = ProgramStates(Constraint(finite.nfa).program, SMALL)
+        found = ProgramStates(case.constraint.program, SMALL)
         ways = written.fewest(written.start_state), found.fewest(found.start_state)
         assert ways[0] == ways[1] if found.is_exact else ways[0] <= ways[1], case
         for text in case.has[:2] if found.is_exact else ():

@@ -5,7 +5,7 @@ import torch
 from cases import SMALL, asked, spelled
 
 import tractile as tt
-from tractile.decoding.vllm.structured_output import Asked, TractileBackend
+from tractile.decoding.vllm.structured_output import Spec, TractileBackend
 from tractile.embedded import load_lm
 
 SHORT, CANVAS, FEW = 12, 4, 2
@@ -70,7 +70,7 @@ def test_the_back_end_of_vllm_takes_texts_of_the_constraint_alone(cases):
     end = TOKENIZER.eos_token_id
     backend = TractileBackend(None, TOKENIZER, len(TOKENIZER))
     for case, has, lacks in few([case for case in cases if case.door in KINDS and not case.options]):
-        grammar = backend.grammar(Asked(KINDS[case.door], case.given), {end}, lambda: 500)
+        grammar = backend.grammar(Spec(KINDS[case.door], case.given), {end}, lambda: 500)
         for text in has + lacks:
             tokens = [TOKENIZER.convert_tokens_to_ids(f"<0x{byte:02X}>") for byte in text.encode()] + [end]
             assert grammar.accept_tokens("r", tokens) == (text in has), (case, text)

@@ -8,7 +8,7 @@ from cases import PIECES, SMALL, asked, spelled
 
 import tractile as tt
 from tractile.constraints.engine.bytes import Bytes
-from tractile.constraints.engine.tokens import NO_STATE, Tokens
+from tractile.constraints.engine.tokens import NO_STATE, ProgramStates
 
 LONGEST, EOS = 60, SMALL.eos_token_id
 """Characters of the texts that are walked."""
@@ -31,7 +31,7 @@ def walked(automaton, tokens):
 @pytest.mark.parametrize("cases", asked("masks"))
 def test_texts_are_walked(cases):
     for case in cases:
-        automaton = Tokens(case.constraint.program, SMALL)
+        automaton = ProgramStates(case.constraint.program, SMALL)
         for pieces in ((), PIECES):
             for text in filter(lambda text: len(text) <= LONGEST, case.has):
                 assert walked(automaton, spelled(text, pieces)), (case, text)
@@ -45,7 +45,7 @@ def test_texts_are_walked(cases):
 def test_a_token_is_in_the_mask_exactly_if_its_bytes_may_be_read(cases):
     """At three places of a text: the bytes of each token, read one by one by an engine of their own."""
     for case in [case for case in cases if case.has][:WALKED]:
-        automaton, bytewise = Tokens(case.constraint.program, SMALL), Bytes(case.constraint.program)
+        automaton, bytewise = ProgramStates(case.constraint.program, SMALL), Bytes(case.constraint.program)
         text = case.has[-1].encode()[:LONGEST]
         for end in {0, len(text) // 2, len(text)}:
             state, here = automaton.start_state, bytewise.read(text[:end])

@@ -5,7 +5,7 @@ import pytest
 from cases import SMALL, asked
 from definition import Definition, TooLarge
 
-from tractile.constraints.engine.tokens import Tokens
+from tractile.constraints.engine.tokens import ProgramStates
 from tractile.constraints.program.left_recursion import left_recursive
 from tractile.constraints.program.rewrite import parts_first
 
@@ -27,7 +27,7 @@ def test_texts_and_masks_by_definition(cases, monkeypatch):
         short = [text for text in case.has + case.lacks if len(text) <= LONGEST]
         if not short or not is_small(node := case.constraint.program):
             continue
-        meaning, core = Definition(node, SMALL), Tokens(node, SMALL)
+        meaning, core = Definition(node, SMALL), ProgramStates(node, SMALL)
         for text in short:
             assert meaning.accepts(text.encode()) == (text in case.has), (case, text)
         try:

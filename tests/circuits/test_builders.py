@@ -70,8 +70,8 @@ def test_hybrid_chain(random):
     last = Dense(random.rows(4, 3))
     layers = [random.categorical(v)(0, 4) for v in SIZES[:2]]
     initial, final = random.rows(2), random.rows(3)
-    circuit = builders.chain(initial, [(left, layers[0], monarch), (Identity(4), layers[1], last)], final)
-    b, c = weights(layers)
+    steps, (b, c) = [(left, layers[0], monarch), (Identity(4), layers[1], last)], weights(layers)
+    circuit = builders.chain_circuit(initial, steps, final)
     expected = np.einsum(
         "i,ij,ja,jk,kb,kl,l->ab", initial, left.weight, b, monarch.dense(), c, last.weight, final
     )
@@ -81,7 +81,7 @@ def test_hybrid_chain(random):
 def test_inhomogeneous_hmm(random):
     layers = [random.categorical(v)(0, k) for v, k in zip(SIZES, (2, 3, 2), strict=True)]
     initial, a, b = random.rows(2), random.rows(2, 3), random.rows(3, 2)
-    circuit = builders.hmm(initial, [Dense(a), Dense(b)], layers)
+    circuit = builders.hmm_circuit(initial, [Dense(a), Dense(b)], layers)
     check(
         circuit,
         np.einsum(
@@ -89,12 +89,12 @@ def test_inhomogeneous_hmm(random):
         ),
     )
     with pytest.raises(ShapeError, match="transitions"):
-        builders.hmm(initial, [Dense(a)], layers)
+        builders.hmm_circuit(initial, [Dense(a)], layers)
 
 
 def test_hmm_with_one_transition_is_the_homogeneous_one():
     model = tt.HMM.random(3, 4, dtype=F64)
-    same = builders.hmm(model.initial_probs, [model.transition] * 3, [model.inputs] * 4)
+    same = builders.hmm_circuit(model.initial_probs, [model.transition] * 3, [model.inputs] * 4)
     x = torch.randint(4, (10, 4), generator=torch.Generator().manual_seed(0))
     assert_log_close(tt.log_marginal(same, x), tt.log_marginal(model, x))
     assert len(same.parameters()) == 4  # initial, transition, emission; the ones at the end
@@ -104,7 +104,7 @@ def test_chain_with_a_real_variable_beside_discrete_ones(random):
     gaussian = Gaussian(torch.tensor([0.0, 2.0], dtype=F64), torch.ones(2, dtype=F64))
     categorical = random.categorical(3)(0, 2)
     pi, a = random.rows(2), random.rows(2, 2)
-    circuit = builders.hmm(pi, [Dense(a)], [gaussian, categorical])
+    circuit = builders.hmm_circuit(pi, [Dense(a)], [gaussian, categorical])
     x = 0.7
     density = np.exp(-0.5 * (x - np.array([0.0, 2.0])) ** 2) / math.sqrt(2 * math.pi)
     expected = np.einsum("i,i,ij,jb->b", pi, density, a, categorical.weight)

@@ -37,7 +37,7 @@ CASES = {
 
 def engines():
     gc.collect()
-    return [one for one in gc.get_objects() if type(one) is cores.Engine]
+    return [one for one in gc.get_objects() if type(one) is cores.CoreEngine]
 
 
 def kept(others):

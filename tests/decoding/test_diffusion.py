@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.decoding.diffusion import denoise, entropy, linear, margin, threshold, timesteps, top
+from tractile.decoding.diffusion import denoise, linear, margin, negative_entropy, threshold, timesteps, top
 from tractile.embedded import MASKED_LM_PATH, load_masked_lm
 from tractile.errors import ContextTooLong, EvidenceError, ShapeError
 
@@ -192,7 +192,7 @@ def test_no_particle_lives():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("schedule", "confidence"), [(linear, margin), (timesteps(), entropy), (threshold(0.5), top)]
+    ("schedule", "confidence"), [(linear, margin), (timesteps(), negative_entropy), (threshold(0.5), top)]
 )
 @pytest.mark.parametrize(
     ("constraint", "steps", "block", "temperature"),

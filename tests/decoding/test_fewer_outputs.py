@@ -16,7 +16,7 @@ from tractile.constraints import Vocabulary, regex
 from tractile.decoding.grammar_rows import Grammars
 from tractile.decoding.sglang import make_backend
 from tractile.decoding.vllm import VLLMLogitsProcessor
-from tractile.decoding.vllm.structured_output import Asked, TractileBackend
+from tractile.decoding.vllm.structured_output import Spec, TractileBackend
 from tractile.errors import BudgetTooSmall, VocabularyMismatch
 
 
@@ -132,7 +132,7 @@ def test_serving_engines():
     text, words = "[ab]+", -(-OUTPUTS // 32)
     backend = TractileBackend(config(OUTPUTS), long_tokenizer(), OUTPUTS)
     assert len(backend.vocabulary) == OUTPUTS
-    grammar = backend.grammar(Asked("REGEX", text), (), lambda: 8)
+    grammar = backend.grammar(Spec("REGEX", text), (), lambda: 8)
     mask = backend.allocate_token_bitmask(1)
     assert mask.shape == (1, words)
     grammar.fill_bitmask(mask, 0)

@@ -12,7 +12,7 @@ from tractile.constraints.engine import cores
 from tractile.decoding import grammar_rows
 from tractile.decoding.request import read_request
 from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapter, batch
-from tractile.decoding.vllm.structured_output import Asked, TractileBackend
+from tractile.decoding.vllm.structured_output import Spec, TractileBackend
 from tractile.embedded import load_lm
 from tractile.inference.next_token.finite_masks import FiniteMasks
 from tractile.inference.next_token.token_scores import TableScores
@@ -119,7 +119,7 @@ def test_the_second_runner(wish, nothing_new):
 def test_structured_output(kind, nothing_new):
     text = {"JSON": json.dumps(WISHES[0]["json_schema"]), "REGEX": "[a-z]{2,7}[.]"}[kind]
     backend = TractileBackend(CONFIG, TOKENIZER, V)
-    grammar = backend.grammar(Asked(kind, text), (), lambda: BUDGET)
+    grammar = backend.grammar(Spec(kind, text), (), lambda: BUDGET)
     nothing_new()
     mask = backend.allocate_token_bitmask(1)
     grammar.fill_bitmask(mask, 0)

@@ -15,7 +15,7 @@ from counting import HANGS
 import tractile as tt
 from tractile.decoding import grammar_rows
 from tractile.decoding.vllm import VLLMLogitsProcessor, adapter, batch, plugin
-from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar, fill_together
+from tractile.decoding.vllm.structured_output import Spec, TractileBackend, TractileGrammar, fill_together
 from tractile.embedded import load_lm
 
 TOKENIZER = load_lm()[1]
@@ -59,7 +59,7 @@ def test_the_signatures_are_those_of_the_protocol():
 
 
 def test_a_text_is_read_taken_back_and_ended():
-    grammar = backend().grammar(Asked("REGEX", "(a|b)*c"), {EOS}, lambda: 4)
+    grammar = backend().grammar(Spec("REGEX", "(a|b)*c"), {EOS}, lambda: 4)
     a, b, c = map(letter, "abc")
     assert {a, b, c} <= allowed(grammar)
     assert grammar.accept_tokens("r", [a, b])
@@ -78,7 +78,7 @@ def test_a_text_is_read_taken_back_and_ended():
 
 def test_what_reasoning_has_spent_is_not_left_for_the_text():
     left = iter([20, 3])  # asked when the grammar is compiled, and as the text begins
-    grammar = backend().grammar(Asked("REGEX", "(a|b)*c"), None, lambda: next(left))
+    grammar = backend().grammar(Spec("REGEX", "(a|b)*c"), None, lambda: next(left))
     a = letter("a")
     assert grammar.accept_tokens("r", [a])  # the request counts it already: four tokens, one of them taken
     assert grammar.validate_tokens([a, a]) == [a]
@@ -88,7 +88,7 @@ def test_what_reasoning_has_spent_is_not_left_for_the_text():
 
 def test_too_few_tokens_after_reasoning_are_reported(caplog):
     left = iter([20, 1])
-    grammar = backend().grammar(Asked("REGEX", "abc"), None, lambda: next(left))
+    grammar = backend().grammar(Spec("REGEX", "abc"), None, lambda: next(left))
     assert letter("a") in allowed(grammar)  # the engine cuts it: its finish_reason is "length"
     assert "too few tokens" in caplog.text
 
@@ -96,14 +96,14 @@ def test_too_few_tokens_after_reasoning_are_reported(caplog):
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (Asked("JSON", json.dumps(SCHEMA)), '{"a": 1}'),
-        (Asked("JSON", json.dumps(SCHEMA), {"whitespace": "none"}), '{"a":1}'),
-        (Asked("JSON_OBJECT", ""), "{}"),
-        (Asked("CHOICE", '["yes", "no"]'), "no"),
-        (Asked("GRAMMAR", 'root ::= "a" [b]'), "ab"),
-        (Asked("GRAMMAR", 'start: "a" /b/'), "ab"),
+        (Spec("JSON", json.dumps(SCHEMA)), '{"a": 1}'),
+        (Spec("JSON", json.dumps(SCHEMA), {"whitespace": "none"}), '{"a":1}'),
+        (Spec("JSON_OBJECT", ""), "{}"),
+        (Spec("CHOICE", '["yes", "no"]'), "no"),
+        (Spec("GRAMMAR", 'root ::= "a" [b]'), "ab"),
+        (Spec("GRAMMAR", 'start: "a" /b/'), "ab"),
         (
-            Asked(
+            Spec(
                 "STRUCTURAL_TAG",
                 '{"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}',
             ),
@@ -117,7 +117,7 @@ def test_every_kind(asked, text):
 
 
 def test_a_kind_that_there_is_none_of_is_refused():
-    for asked in (Asked("POEM", ""), Asked("JSON", "{")):
+    for asked in (Spec("POEM", ""), Spec("JSON", "{")):
         with pytest.raises(tt.errors.UnsupportedConstraint):
             asked.constraint()
 

@@ -257,9 +257,9 @@ def test_tied_parameters_add_up(random):
     shared = random.rows(2, 2)
     layers = [random.categorical(3)(0, 2) for _ in range(3)]
     pi = random.rows(2)
-    tied = builders.hmm(pi, [Dense(shared), Dense(shared)], layers)
+    tied = builders.hmm_circuit(pi, [Dense(shared), Dense(shared)], layers)
     apart = [shared.clone(), shared.clone()]
-    untied = builders.hmm(pi, [Dense(w) for w in apart], layers)
+    untied = builders.hmm_circuit(pi, [Dense(w) for w in apart], layers)
     data = tokens(10, 3, 3)
     total = sum(expected_counts(untied, data).of(w) for w in apart)
     torch.testing.assert_close(expected_counts(tied, data).of(shared), total)

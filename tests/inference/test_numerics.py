@@ -365,7 +365,7 @@ def test_what_the_filter_keeps_with_a_chain_follows_its_parameters(make):
     with torch.inference_mode():
         tt.log_marginal(chain, tokens)
     first = tt.log_marginal(chain, tokens)
-    assert "filter" in chain.kept
+    assert "filter" in chain.cache
     assert torch.allclose(tt.log_marginal(chain, tokens[:, :4]), expected(tokens[:, :4]), atol=1e-5)
     assert torch.allclose(first, expected(tokens), atol=1e-5)  # not overwritten
     assert torch.allclose(tt.log_marginal(chain, tokens[:2]), expected(tokens[:2]), atol=1e-5)

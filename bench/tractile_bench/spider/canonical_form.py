@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tractile.constraints.sql.schema import spelled
+from tractile.constraints.sql.schema import escaped
 
 Tables = Mapping[str, Sequence[str]]
 
@@ -45,8 +45,8 @@ def normalised(query: str, tables: Tables) -> str:
 
 def tokens(query: str, tables: Tables) -> list[str]:
     """Return the tokens of the query's canonical form."""
-    named = {table.lower(): spelled(table) for table in tables}
-    columns = {c.lower(): spelled(c) for names in tables.values() for c in names}
+    named = {table.lower(): escaped(table) for table in tables}
+    columns = {c.lower(): escaped(c) for names in tables.values() for c in names}
     found = list(TOKEN.finditer(query.strip().rstrip(";").strip()))
     read: list[str] = []
     for i, match in enumerate(found):
@@ -60,7 +60,7 @@ def tokens(query: str, tables: Tables) -> list[str]:
 def tables_named(query: str, tables: Tables) -> frozenset[str]:
     """Return the tables in all FROM clauses of a query, as the database spells them."""
     read = tokens(query, tables)
-    named = {spelled(table): table for table in tables}
+    named = {escaped(table): table for table in tables}
     return frozenset(
         named[now] for before, now in pairwise(read) if before in ("FROM", "JOIN") and now in named
     )

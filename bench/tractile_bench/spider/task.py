@@ -13,7 +13,7 @@ from typing import Literal
 
 from tractile.constraints import Constraint
 from tractile.constraints.sql.constraint import sql
-from tractile.constraints.sql.schema import spelled
+from tractile.constraints.sql.schema import escaped
 from tractile.errors import FormatError
 from tractile.inference.smc import FunctionPotential
 from tractile.inference.smc.boundaries import Boundary
@@ -114,7 +114,7 @@ class Spider(Task):
             if split == "test" and self.file(db_id) is None:
                 dropped[f"no SQLite file of {db_id}"].append(id)
                 continue
-            prompt = text_to_sql(question, {spelled(t): [*map(spelled, cs)] for t, cs in tables.items()})
+            prompt = text_to_sql(question, {escaped(t): [*map(escaped, cs)] for t, cs in tables.items()})
             yield Example(id, prompt, normalised(query, tables), {"db_id": db_id, "query": query})
 
     def constraint(self, example: Example) -> Constraint:

@@ -9,6 +9,6 @@ The surface syntax is a parameter of the writer: :class:`~..text.Style`.
 """
 
 from .schema import value_node
-from .values import Reading, Writer
+from .values import Reading, ValueWriter
 
-__all__ = ["Reading", "Writer", "value_node"]
+__all__ = ["Reading", "ValueWriter", "value_node"]

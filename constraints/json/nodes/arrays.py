@@ -29,7 +29,7 @@ from ..text import Style
 from .leaves import blanks_nfa, enclosed, lex
 
 if TYPE_CHECKING:
-    from .values import Writer
+    from .values import ValueWriter
 
 MOST_LISTED = 200
 """The widest range of integers whose values are listed."""
@@ -39,7 +39,7 @@ Inner = Callable[[Need], Node]
 S = TypeVar("S", bound=Hashable)
 
 
-def arrays(writer: Writer, need: Need) -> list[Node]:
+def arrays(writer: ValueWriter, need: Need) -> list[Node]:
     """Return the nodes of the arrays of a need. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
     found = []
     for shape in map(settled, writer.value(need).array):
@@ -54,7 +54,7 @@ def arrays(writer: Writer, need: Need) -> list[Node]:
     return found
 
 
-def array(writer: Writer, need: Need, shape: Arrays) -> Node:
+def array(writer: ValueWriter, need: Need, shape: Arrays) -> Node:
     """Return the node of a shape of arrays of one kind."""
     inner = writer.below.node
     if shape.unique is None or (shape.unique and are_apart(shape, inner)):
@@ -63,7 +63,7 @@ def array(writer: Writer, need: Need, shape: Arrays) -> Node:
     if shape.kind == "tuple":
         raise UnsupportedConstraint("uniqueItems of tuples is not supported", path=place)
     size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
-    values = [None if shape.contains else listed(writer, shape.at(n)) for n in range(size)]
+    values = [None if shape.contains else listed_values(writer, shape.at(n)) for n in range(size)]
     known = [each for each in values if each is not None]
     if known and len(known) == size:
         if not shape.unique:
@@ -87,7 +87,7 @@ def are_apart(shape: Arrays, inner: Inner) -> bool:
 # ---------------------------------------------------------------- items one after another
 
 
-def items(writer: Writer, shape: Arrays, inner: Inner) -> Node:
+def items(writer: ValueWriter, shape: Arrays, inner: Inner) -> Node:
     """Return the node of the arrays of a shape, whether or not their items differ."""
 
     def some(least: int) -> Node:
@@ -105,12 +105,12 @@ def items(writer: Writer, shape: Arrays, inner: Inner) -> Node:
     return nodes.seq(nodes.text(b"("), writer.blank, nodes.alt(*options), nodes.text(b")"))
 
 
-def in_brackets(writer: Writer, least: int, some: Callable[[int], Node]) -> Node:
-    """Return the node of an array. ``some``: at least so many of its items, with what is between them."""
+def in_brackets(writer: ValueWriter, least: int, some: Callable[[int], Node]) -> Node:
+    """Return the node of an array. ``some(n)``: the node of n items or more, with commas between them."""
     return enclosed((b"[", b"]"), some, least, writer.style, writer.style.lead)
 
 
-def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:
+def sequence(writer: ValueWriter, shape: Arrays, inner: Inner) -> Node:
     """Return the node of the items of a shape with what is between them."""
     least, most = shape.least, shape.most
     if most is not None and least > most:
@@ -141,9 +141,9 @@ def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:
 
 
 def states(
-    writer: Writer, start: S, ways: Callable[[S], Iterable[tuple[Node, S]]], done: Callable[[S], bool]
+    writer: ValueWriter, start: S, ways: Callable[[S], Iterable[tuple[Node, S]]], done: Callable[[S], bool]
 ) -> Node:
-    """Return the node of items of which some are counted: a rule for each state, and the first item before.
+    """Return the node of items with counts: one rule for each state that is reached (the counts so far).
 
     ``ways``: the items that may come next, each with the state after it. ``done``: whether there need not be another item.
     """
@@ -175,7 +175,7 @@ def states(
 # ---------------------------------------------------------------- items that are listed
 
 
-def listed(writer: Writer, need: Need) -> dict[Hashable, Nfa] | None:
+def listed_values(writer: ValueWriter, need: Need) -> dict[Hashable, Nfa] | None:
     """Return the values of a need, each with the automaton of its texts; None if the need does not list them."""
     if need == NEVER:
         return {}
@@ -184,10 +184,10 @@ def listed(writer: Writer, need: Need) -> dict[Hashable, Nfa] | None:
         return None
     found: dict[Hashable, Nfa] = {text: literal(text) for text in writer.words(value)}
     for number in value.number:
-        each = numbers.listed(number, MOST_LISTED)
+        each = numbers.listed_numbers(number, MOST_LISTED)
         if each is None:
             return None
-        found |= {v: numbers.number(Numbers(among=frozenset([v])), writer.notation) for v in each}
+        found |= {v: numbers.number_dfa(Numbers(among=frozenset([v])), writer.notation) for v in each}
     for string in value.string:
         if string.among is None:
             return None
@@ -211,7 +211,7 @@ def text_table(values: Sequence[Nfa], before: bytes, style: Style) -> Table:
     return found
 
 
-def distinct(writer: Writer, shape: Arrays, values: list[Nfa]) -> Node:
+def distinct(writer: ValueWriter, shape: Arrays, values: list[Nfa]) -> Node:
     """Return the node of arrays of distinct items among some values: a bag of their texts."""
     if not values:
         return items(writer, shape, lambda need: NOTHING)
@@ -223,7 +223,7 @@ def distinct(writer: Writer, shape: Arrays, values: list[Nfa]) -> Node:
     return in_brackets(writer, shape.least, some)
 
 
-def repeating(writer: Writer, shape: Arrays, known: list[dict[Hashable, Nfa]]) -> Node:
+def repeating(writer: ValueWriter, shape: Arrays, known: list[dict[Hashable, Nfa]]) -> Node:
     """Return the node of arrays in which two items are equal, where items have finitely many values.
     ``known``: by position, these values with the texts that spell each; the last entry holds for all later positions too."""
     steady = max(shape.least, len(known) - 1)

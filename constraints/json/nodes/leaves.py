@@ -51,8 +51,8 @@ def blanks_at(state: int, fresh: int, most: float) -> tuple[list[tuple[int, int,
 def enclosed(
     brackets: tuple[bytes, bytes], some: Callable[[int], Node], least: int, style: Style, lead: bytes = b""
 ) -> Node:
-    """Return the node of items or members in brackets. ``some``: at least so many of them, with what is between them.
-    With an indent the last is followed by a newline, and where there are none nothing is between the brackets.
+    """Return the node of items or members in brackets. ``some(n)``: the node of n of them or more, with commas between them.
+    With an indent a newline follows the last; without items or members nothing stands between the brackets.
     ``lead``: the text before the first."""
     left, right = nodes.text(brackets[0]), nodes.text(brackets[1])
     if style.indent is None:
@@ -62,14 +62,14 @@ def enclosed(
 
 
 @metered(maxsize=1024)
-def number(shape: Numbers, notation: Notation) -> Node:
+def number_node(shape: Numbers, notation: Notation) -> Node:
     """Return the node of the numbers of a shape."""
-    return lex(numbers.number(shape, notation))
+    return lex(numbers.number_dfa(shape, notation))
 
 
 @metered(maxsize=1024)
-def string(shape: Strings, spelling: Spelling) -> Node:
-    """Return the node of the strings of a shape, with the bytes around them. Raises ``TooManyStates``."""
+def string_node(shape: Strings, spelling: Spelling) -> Node:
+    """Return the node of the strings of a shape, with ``spelling``'s opening and closing bytes. Raises ``TooManyStates``."""
     if shape.least > limits.LENGTH:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
     if spelling.free is not None and shape.among is None and not shape.atoms | shape.but:

@@ -19,11 +19,11 @@ from ...program.nodes import EMPTY, NOTHING
 from ..objects import Form, Kinds, forms, witnesses
 from ..shapes import Need, Strings
 from ..text import Style
-from .leaves import blanks, enclosed, string
+from .leaves import blanks, enclosed, string_node
 from .names import after_text, inside, names_tables
 
 if TYPE_CHECKING:
-    from .values import Writer
+    from .values import ValueWriter
 
 MOST_PLACES = 64
 """The most ways in which members that must be there may stand among those in order."""
@@ -32,7 +32,7 @@ MOST_TOGETHER = 7
 Inner = Callable[[Need], Node]
 
 
-def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
+def objects(writer: ValueWriter, need: Need, style: Style) -> list[Node]:
     """Return nodes of the objects that satisfy a need. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
     shapes = writer.value(need).object
     if not shapes:
@@ -47,9 +47,9 @@ def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
 
 
 def in_braces(
-    writer: Writer, need: Need, form: Form, order: Sequence[int], style: Style, inner: Inner
+    writer: ValueWriter, need: Need, form: Form, order: Sequence[int], style: Style, inner: Inner
 ) -> Node:
-    """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
+    """Return the node of the objects of a form. ``order``: the indices of its names, as members come if the form has orders."""
     spend(5 * len(order))
     value = {i: inner(form.needs[i]) for i in form.required}
     if NOTHING in value.values():
@@ -94,12 +94,12 @@ def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]
 # ---------------------------------------------------------------- other names told apart
 
 
-def told_apart(writer: Writer, form: Form, live: list[int], style: Style, inner: Inner) -> Node:
+def told_apart(writer: ValueWriter, form: Form, live: list[int], style: Style, inner: Inner) -> Node:
     """Return the node of the objects of a form in which no two names are equal.
     A member that must be there is one of a label of its own; it may provide several of ``form.some``."""
 
     def member(kinds: Kinds) -> Node:
-        names = [nodes.item(string(kind, style.spellings[0]), json=True) for kind, _ in kinds]
+        names = [nodes.item(string_node(kind, style.spellings[0]), json=True) for kind, _ in kinds]
         values = after_names((inner(each) for _, each in kinds), style, b"")
         return nodes.alt(*map(nodes.seq, names, values))
 

@@ -9,7 +9,7 @@ from ...program.nodes import NOTHING
 from ...program.prune import pruned
 from ..document import Schema
 from ..text import Style
-from .values import Reading, Writer
+from .values import Reading, ValueWriter
 
 WRITTEN_OUT = "the indent of each level is written out; without an indent there is no bound"
 MOST_DEPTH = 32
@@ -38,19 +38,19 @@ def value_node(
     Raises ``UnsupportedConstraint`` with the path of what is not supported, and ``TooManyStates`` if schemas combine too many
     alternatives, or a pattern or a multiple takes too much work.
     """
-    plain = Writer.of(schema, style if style.indent is None else style.unindented, reading)
+    plain = ValueWriter.of(schema, style if style.indent is None else style.unindented, reading)
     plain.parts = None if style.indent is None else {}
     node, narrowed = plain.root(), plain.narrowed
     if style.indent is not None and node is not NOTHING:
         depth, is_all = levels(plain, most_levels)
-        node = Writer(plain.needs, style, plain.notation, left=depth).root()
+        node = ValueWriter(plain.needs, style, plain.notation, left=depth).root()
         if not is_all:
             narrowed += (Narrowing("", "indent", "values at any depth", f"{depth} levels", WRITTEN_OUT),)
     return pruned(node), narrowed
 
 
-def levels(plain: Writer, most: int) -> tuple[int, bool]:
-    """Return to how many levels of nesting values are followed, at most so many, and whether that is all of them."""
+def levels(plain: ValueWriter, most: int) -> tuple[int, bool]:
+    """Return the number of levels of nesting that are written out, at most ``most``, and whether no value is deeper."""
     assert plain.parts is not None
     level, size = {plain.needs.keywords.root(): None}, 1
     for depth in range(most):

@@ -21,7 +21,7 @@ from ..survey import narrowings
 from ..text import Style
 from ..values import Value
 from .arrays import arrays
-from .leaves import blanks, number, string
+from .leaves import blanks, number_node, string_node
 from .objects import objects
 
 MOST_OPEN = 32
@@ -53,7 +53,7 @@ class Reading:
     strict: bool = False
 
 
-class Writer:
+class ValueWriter:
     """The nodes of the needs of a document in a style, at one depth of its values.
 
     ``left``: the levels of nesting that may follow, -1 beyond the last one.
@@ -80,7 +80,7 @@ class Writer:
     @classmethod
     def of(
         cls, schema: Schema, style: Style, reading: Reading = Reading(), place: Callable[[str], str] = str
-    ) -> Writer:
+    ) -> ValueWriter:
         """Return the writer of a schema's values. ``place``: a path as warnings have it. Raises ``UnsupportedConstraint``."""
         document = Document(schema, reading.strict)
         asserts = reading.formats == "assert" or (reading.formats == "auto" and document.draft < 2019)
@@ -92,17 +92,17 @@ class Writer:
 
     @cached_property
     def comma(self) -> Node:
-        """What stands between items."""
+        """The node of a comma between items, with its white space."""
         return nodes.seq(nodes.text(self.style.comma), self.blank)
 
     @property
-    def below(self) -> Writer:
+    def below(self) -> ValueWriter:
         """The writer of the values in arrays and objects: with an indent each depth has nodes of its own."""
         return self if self.style.indent is None else self._deeper
 
     @cached_property
-    def _deeper(self) -> Writer:
-        return Writer(self.needs, self.style.deeper, self.notation, left=self.left - 1)
+    def _deeper(self) -> ValueWriter:
+        return ValueWriter(self.needs, self.style.deeper, self.notation, left=self.left - 1)
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""
@@ -174,8 +174,8 @@ class Writer:
         value = self.value(need)
         try:
             options = [nodes.text(word) for word in self.words(value)] if value.null or value.boolean else []
-            options += [number(shape, self.notation) for shape in value.number]
-            options += [string(shape, each) for shape in value.string for each in self.style.spellings]
+            options += [number_node(shape, self.notation) for shape in value.number]
+            options += [string_node(shape, each) for shape in value.string for each in self.style.spellings]
             options += arrays(self, need) if value.array else ()
             options += objects(self, need, self.style) if value.object else ()
             return options[0] if len(options) == 1 else nodes.alt(*options)

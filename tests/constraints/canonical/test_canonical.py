@@ -103,7 +103,7 @@ def test_neighbours_are_forbidden_that_the_tokenizer_merges_across(case):
 def test_pieces_are_those_of_the_pre_tokenizer(name):
     split, rng = SPLITS[name], random.Random(name)
     automaton = marked_text.marked_text(
-        tuple(pretokens.stages(settings_of(split), False)), marked_text.Spelling(utf8.EVERY, ())
+        tuple(pretokens.stages(settings_of(split), False)), marked_text.SymbolAlphabet(utf8.EVERY, ())
     )
     for _ in range(300):
         letters = rng.choice(["aabbAB  \n\r'stlvre1239.,!/é٣\u00a0ſ\u0301東\x1c", "ab1 ", "abs"])

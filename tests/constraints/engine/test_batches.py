@@ -15,7 +15,7 @@ import tractile as tt
 from tractile.constraints import Limits, Vocabulary
 from tractile.constraints.automata import request_limits
 from tractile.constraints.engine import cores, tokens
-from tractile.constraints.engine.tokens import SINK, Tokens
+from tractile.constraints.engine.tokens import SINK, ProgramStates
 from tractile.decoding.batch_rows import fill
 from tractile.decoding.grammar_rows import Grammars
 from tractile.decoding.reasoned_rows import ReasonedRow
@@ -43,7 +43,7 @@ def batch(rng, vocab):
     rows = []
     for _ in range(4):
         node = random_program(rng, kinds=("seq", "alt", "repeat", "bag", "tokens"))
-        states = Tokens(node, vocab, rng.random() < 0.5)
+        states = ProgramStates(node, vocab, rng.random() < 0.5)
         rows += [(states, state, rng.choice([0, 1, 2, 3, 5, 9, NEVER])) for state in met(rng, states)]
     places = rng.sample(range(len(rows) + 3), len(rows))
     return [(*row, place) for row, place in zip(rows, places, strict=True)]

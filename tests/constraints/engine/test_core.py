@@ -12,7 +12,7 @@ from random_programs import names_table, random_program, random_tokens
 
 from tractile import constraints, gcd
 from tractile.constraints import Vocabulary
-from tractile.constraints.engine.tokens import Tokens
+from tractile.constraints.engine.tokens import ProgramStates
 from tractile.constraints.program import nodes, tables
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.nodes import NOTHING
@@ -146,7 +146,7 @@ def compare(node, words, rng, seed, walks=3, lefts=range(6), longest=8):
     if node is NOTHING:
         return 0
     vocab, compared = Vocabulary([None, *dict.fromkeys(words)], eos_token_id=0), 0
-    plain, core = Definition(node, vocab), Tokens(node, vocab)
+    plain, core = Definition(node, vocab), ProgramStates(node, vocab)
     for _ in range(walks):
         at, state = plain.start, core.start_state
         for _ in range(longest):

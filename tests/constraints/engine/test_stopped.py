@@ -12,7 +12,7 @@ SCHEMA = {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}
 @pytest.mark.parametrize("stop", range(6))  # its nodes
 def test_a_program_that_was_stopped_on_its_way_can_be_given_again(monkeypatch, stop):
     monkeypatch.setattr(cores, "_shared", type(cores._shared)())
-    given, add = [], cores.Engine._add
+    given, add = [], cores.CoreEngine._add
 
     def stopped(self, node):
         given.append(node)
@@ -22,7 +22,7 @@ def test_a_program_that_was_stopped_on_its_way_can_be_given_again(monkeypatch, s
 
     constraint = tt.constraints.json_schema(SCHEMA)
     with monkeypatch.context() as patch:
-        patch.setattr(cores.Engine, "_add", stopped)
+        patch.setattr(cores.CoreEngine, "_add", stopped)
         with pytest.raises(KeyboardInterrupt):
             constraint.compile(VOCAB)
     automaton = constraint.compile(VOCAB)

@@ -14,7 +14,7 @@ from tractile import constraints
 from tractile.constraints import Vocabulary, limits
 from tractile.constraints.engine.bytes import Bytes
 from tractile.constraints.grammar.bnf import read_bnf
-from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series
+from tractile.constraints.grammar.tree import Choice, Ref, Repeat, Series
 
 
 def states_of(text, **options):
@@ -105,7 +105,7 @@ def derived(rules, most):
     texts = {name: set() for name in grammar}
 
     def of(e):
-        if isinstance(e, Call):
+        if isinstance(e, Ref):
             return texts[e.rule]
         if isinstance(e, Choice):
             return set().union(*map(of, e.parts))

@@ -11,7 +11,7 @@ import pytest
 
 from tractile import Vocabulary
 from tractile.constraints import json_schema
-from tractile.constraints.engine.tokens import Tokens
+from tractile.constraints.engine.tokens import ProgramStates
 
 INTEGER, ZERO, STRING = {"type": "integer"}, {"const": 0}, {"type": "string"}
 DOUBLE_FACE = (
@@ -121,8 +121,8 @@ def test_masks_within_a_budget_are_those_of_all_texts(case):
     listed = {"type": "array", "items": items}
     deep = items.get("uniqueItems", False)
     simple = listed | {"items": {k: v for k, v in items.items() if k != "uniqueItems"}}
-    plain = Tokens(json_schema(simple, whitespace="none").program, vocab)
-    automaton = Tokens(json_schema(listed | {"uniqueItems": True}, whitespace="none").program, vocab)
+    plain = ProgramStates(json_schema(simple, whitespace="none").program, vocab)
+    automaton = ProgramStates(json_schema(listed | {"uniqueItems": True}, whitespace="none").program, vocab)
     for text in texts:
         expected = least_by_token(plain, vocab, text.encode(), most, deep)
         state = run(automaton, vocab, text.encode())

@@ -10,7 +10,7 @@ import sqlglot
 from texts import random_texts
 
 import tractile as tt
-from tractile.constraints.sql.schema import read_schema, spelled
+from tractile.constraints.sql.schema import escaped, read_schema
 
 STATEMENTS = """
     CREATE TABLE band (id INTEGER PRIMARY KEY, name TEXT, "Home Town" TEXT, founded INTEGER);
@@ -100,7 +100,7 @@ def test_schemas_in_every_form(tmp_path, database):
 
 
 def test_names_are_quoted_where_sqlite_needs_it(database):
-    assert [spelled(n) for n in ("name", "Home Town", "order", "2nd", 'a"b')] == [
+    assert [escaped(n) for n in ("name", "Home Town", "order", "2nd", 'a"b')] == [
         "name", '"Home Town"', '"order"', '"2nd"', '"a""b"',
     ]  # fmt: skip
     c = tt.constraints.sql(database)
