@@ -1,7 +1,6 @@
 // Products, complements and minimisation of byte automata. Results are trimmed.
 #pragma once
 
-
 #include "subsets.h"
 
 namespace tractile::automata {
@@ -197,7 +196,6 @@ inline Handle first_matches(const Handle& texts) {
   made.accept = found->accept;
   return minimize(trimmed(made));
 }
-
 
 // The minimal DFA, or the plain automaton if the DFA would be much larger. A deterministic automaton of more than MANY_STATES states, as of
 // counted repeats, stays as it is: minimising it takes long and saves little.

@@ -86,7 +86,6 @@ inline Handle determinize(const Handle& given, i64 limit = STATES / 5) {
   return made;
 }
 
-
 // The DFA, or the automaton as it is if that takes more than these units of work or about three times the states. It has no skips.
 inline Handle resolved(const Handle& nfa, double units) {
   if (nfa->is_deterministic()) return nfa;
