@@ -43,25 +43,21 @@ class Account(Units):
     """The units of work of one construction; operations of the core count in it what they do (``core/work.h``).
 
     ``limit``: the units it may take. ``outer``: the account that this is a part of. ``spent``: the units taken, without what
-    ``outer`` has paid. ``paid``: the units of cached results, by key; ``before``: those of the results that are being made around
-    the present one. ``own``: all other units of the present one.
+    ``outer`` has paid. ``paid``: the cached results that are paid; ``units``: those that the present one has used, with their
+    units. ``own``: all other units of the present one.
     """
 
     def __init__(self, limit: float, outer: Account | None = None) -> None:
         super().__init__(limit)
-        self.outer, self.paid = outer, Costs()
-        self.before = list[Costs]()
+        self.paid: set[Key] = set() if outer is None else outer.paid.copy()
+        self.units = Costs()
 
     def pay(self, units: Costs) -> None:
-        """Add the units of cached results, by key, but for those that this account or one further out has paid.
-        Raises ``TooManyStates`` beyond the limit."""
-        fresh, account = units, cast("Account | None", self)
-        while account is not None:
-            for paid in (account.paid, *account.before):
-                fresh = {key: cost for key, cost in fresh.items() if key not in paid}
-            account = account.outer
-        self.paid |= units
-        self.spent += sum(fresh.values())
+        """Add the units of cached results, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
+        fresh = sum([cost for key, cost in units.items() if key not in self.paid])
+        self.paid.update(units)
+        self.units.update(units)
+        self.spent += fresh
         if self.spent > self.limit:
             raise too_much()
 
@@ -151,8 +147,7 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             account = outer or Account(request_limits.allowed_work(limits.WORK))
             result: R | TooManyStates
             own, account.own = account.own, 0.0
-            account.before.append(account.paid)
-            account.paid = {}
+            before, account.units = account.units, {}
             if outer is None:
                 enter(account)
             try:
@@ -160,7 +155,7 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             except TooManyStates as error:
                 result = error.with_traceback(None)
             finally:
-                units, account.paid = account.paid, account.before.pop()
+                units, account.units = account.units, before
                 cost, account.own = account.own, own
                 if outer is None:
                     enter(None)
@@ -168,14 +163,15 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 raise too_much()
             key = keys.setdefault((args, *kwargs.items()), Key())
             units[key] = cost
-            account.paid |= units
+            account.paid.add(key)
+            account.units.update(units)
             return result, key, units
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             result, key, units = measured(*args, **kwargs)  # type: ignore[arg-type]
             account = in_force()
-            if account is not None and key not in account.paid:
+            if account is not None and key not in account.units:
                 account.pay(units)
             if isinstance(result, TooManyStates):
                 raise result
