@@ -124,8 +124,7 @@ def test_a_result_within_another_is_paid_once():
             assert inner(20) == -20
             assert account.spent == 24
         with limited_to(100) as account:
-            assert inner(20) == -20
-            assert outer(20) == -40
+            assert (inner(20), outer(20)) == (-20, -40)
             assert account.spent == 21
 
 
