@@ -26,7 +26,7 @@ class Core {
     stacks_.tables.push_back(Table::of(edges, count, std::move(label), std::move(between)));
     if (base != NONE) stacks_.tables.back().share(base, stacks_.tables[base].states, std::move(in_base), std::move(apart));
     const Table& made = stacks_.tables.back();
-    table_bytes_ += 4 * made.next.size() + 16 * made.moves.size() + 40 * size_t(made.states);
+    table_bytes_ += 4 * made.cells() + 16 * made.moves.size() + 40 * size_t(made.states);
     return i32(stacks_.tables.size() - 1);
   }
 

@@ -1,7 +1,6 @@
 // Products, complements and minimisation of byte automata. Results are trimmed.
 #pragma once
 
-
 #include "subsets.h"
 
 namespace tractile::automata {
@@ -185,19 +184,7 @@ inline Handle minimize(const Handle& nfa, i64 limit = STATES / 5) {
 }
 
 // The accepted texts that have no accepted proper prefix.
-inline Handle first_matches(const Handle& texts) {
-  Handle found = minimize(texts);
-  const std::vector<u8> ends = marked(found->states(), found->accept);
-  Nfa made;
-  for (i32 s = 0; s < found->states(); ++s) {
-    if (!ends[s]) made.add(found->row(s).begin(), found->row(s).end(), 0);
-    made.end_row();
-  }
-  made.start = found->start;
-  made.accept = found->accept;
-  return minimize(trimmed(made));
-}
-
+inline Handle first_matches(const Handle& texts) { return minimize(determinize(texts, STATES / 5, true)); }
 
 // The minimal DFA, or the plain automaton if the DFA would be much larger. A deterministic automaton of more than MANY_STATES states, as of
 // counted repeats, stays as it is: minimising it takes long and saves little.

@@ -435,7 +435,7 @@ class Observed {
     Node made;
     made.kind = LEX;
     made.tables = {i32(stacks_.tables.size() - 1)};
-    written_ += sizeof(Table) + sizeof(Node) + 4 * stacks_.tables.back().next.size() + 40 * label.size();
+    written_ += sizeof(Table) + sizeof(Node) + 4 * stacks_.tables.back().cells() + 40 * label.size();
     stacks_.nodes.push_back(std::move(made));
     return i32(stacks_.nodes.size() - 1);
   }

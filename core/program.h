@@ -29,12 +29,15 @@ struct Table {
   std::vector<i32> in_base;   // by state the state there
   std::vector<u8> apart;      // by state whether something is read otherwise from here on
   std::vector<i32> from_base;  // by state of the base the state here from which on all is alike, NONE if there is none
-  std::vector<i32> next;  // by state and class, NONE where there is none; empty if it would be too large
+  mutable std::vector<i32> next;  // by state and class, NONE where there is none; made at the first step
 
+  // The size of `next`, 0 if it would be too large.
+  size_t cells() const { return deterministic && size_t(states) * classes <= size_t(1) << 22 ? size_t(states) * classes : 0; }
   bool reads(i32 state) const { return begin[state] != begin[state + 1]; }
 
   // The state after a byte, for deterministic tables.
   i32 step(i32 state, u8 byte) const {
+    if (next.empty() && cells()) fill_next();
     if (!next.empty()) return next[size_t(state) * classes + of_byte[byte]];
     size_t low = begin[state], high = begin[state + 1];
     while (low < high) {
@@ -86,13 +89,6 @@ struct Table {
       if (i && e[0] == e[-4] && e[1] <= e[-2]) t.deterministic = false;
     }
     for (int b = 0; b < 256; ++b) t.of_byte[b] = u8((t.classes += cut[b]) - 1);
-    if (t.deterministic && size_t(t.states) * t.classes <= size_t(1) << 22) {
-      t.next.assign(size_t(t.states) * t.classes, NONE);
-      for (i32 s = 0; s < t.states; ++s)
-        for (size_t i = t.begin[s]; i < t.begin[s + 1]; ++i)
-          for (int c = t.of_byte[t.moves[i].low]; c <= t.of_byte[t.moves[i].high]; ++c)
-            t.next[size_t(s) * t.classes + c] = t.moves[i].to;
-    }
     t.note_ends();
     t.close_labels(before);
     t.measure(before);
@@ -100,6 +96,13 @@ struct Table {
   }
 
  private:
+  void fill_next() const {
+    next.assign(cells(), NONE);
+    for (i32 s = 0; s < states; ++s)
+      for (size_t i = begin[s]; i < begin[s + 1]; ++i)
+        for (int c = of_byte[moves[i].low]; c <= of_byte[moves[i].high]; ++c) next[size_t(s) * classes + c] = moves[i].to;
+  }
+
   // The sources of the edges into each state.
   struct Before {
     std::vector<i32> end, all;

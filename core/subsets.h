@@ -40,8 +40,9 @@ void pieces(std::vector<Move>& moves, std::vector<i32>& targets, F&& f) {
   }
 }
 
-// The sets of states that words lead to. Throws beyond `limit` sets of at least `counted` states, or about a hundred times as much work.
-inline void find_subsets(const Nfa& nfa, i64 limit, size_t counted, Subsets& found) {
+// The sets of states that words lead to; one with a state of `last` (by state, none if empty) has no moves. Throws beyond `limit` sets of at
+// least `counted` states, or about a hundred times as much work.
+inline void find_subsets(const Nfa& nfa, i64 limit, size_t counted, Subsets& found, const std::vector<u8>& last = {}) {
   std::vector<i32> targets = nfa.start;
   std::sort(targets.begin(), targets.end());
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
@@ -50,10 +51,13 @@ inline void find_subsets(const Nfa& nfa, i64 limit, size_t counted, Subsets& fou
   std::vector<Move> moves, row;
   for (i32 set = 0; set < i32(found.sets.count()); ++set) {
     moves.clear();
+    bool ends = false;
     for (size_t i = 0; i < found.sets.size(set); ++i) {
-      Nfa::Row some = nfa.row(found.sets.begin(set)[i]);
-      moves.insert(moves.end(), some.begin(), some.end());
+      const i32 state = found.sets.begin(set)[i];
+      ends |= !last.empty() && last[size_t(state)];
+      moves.insert(moves.end(), nfa.row(state).begin(), nfa.row(state).end());
     }
+    if (ends) moves.clear();
     row.clear();
     pieces(moves, targets, [&](u8 low, u8 high, const std::vector<i32>& to) {
       left -= i64(to.size());
@@ -70,22 +74,22 @@ inline void find_subsets(const Nfa& nfa, i64 limit, size_t counted, Subsets& fou
   }
 }
 
-// The DFA of the same language. Throws beyond `limit` subsets of more than one state, or about a hundred times as much work.
-inline Handle determinize(const Handle& given, i64 limit = STATES / 5) {
+// The DFA of the same language; `first`: of the texts of which no proper prefix is accepted. Throws beyond `limit` subsets of more than one
+// state, or about a hundred times as much work.
+inline Handle determinize(const Handle& given, i64 limit = STATES / 5, bool first = false) {
   Handle nfa = plain(given);
-  if (nfa->is_deterministic()) return nfa;
+  if (!first && nfa->is_deterministic()) return nfa;
   spend(5);
   Subsets found;
-  find_subsets(*nfa, limit, 2, found);
-  auto made = std::make_shared<Nfa>(std::move(found.nfa));
   const std::vector<u8> accept = marked(nfa->states(), nfa->accept);
+  find_subsets(*nfa, limit, 2, found, first ? accept : std::vector<u8>());
+  auto made = std::make_shared<Nfa>(std::move(found.nfa));
   made->start = {0};
   for (i32 set = 0; set < i32(found.sets.count()); ++set)
     if (std::any_of(found.sets.begin(set), found.sets.end(set), [&](i32 state) { return accept[state]; })) made->accept.push_back(set);
   made->trimmed = true;
   return made;
 }
-
 
 // The DFA, or the automaton as it is if that takes more than these units of work or about three times the states. It has no skips.
 inline Handle resolved(const Handle& nfa, double units) {

@@ -9,9 +9,10 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterator
-from contextlib import ContextDecorator, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from ...errors import TooManyStates
 from .. import limits
@@ -28,29 +29,34 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Key:
+    """What a cached result is paid by: results of equal arguments have one, as long as somebody has it."""
+
+    __slots__ = ("__weakref__",)
+
+
+Costs = dict[Key, float]
+"""Units of work by cached result."""
+
+
 class Account(Units):
     """The units of work of one construction; operations of the core count in it what they do (``core/work.h``).
 
     ``limit``: the units it may take. ``outer``: the account that this is a part of. ``spent``: the units taken, without what
-    ``outer`` has paid. ``paid``: the units of cached results, by key; ``before``: those of the results that are being made around
-    the present one. ``own``: all other units of the present one.
+    ``outer`` has paid. ``paid``: the cached results that are paid; ``units``: those that the present one has used, with their
+    units. ``own``: all other units of the present one.
     """
 
     def __init__(self, limit: float, outer: Account | None = None) -> None:
         super().__init__(limit)
-        self.outer, self.paid = outer, dict[int, float]()
-        self.before = list[dict[int, float]]()
+        self.paid: set[Key] = set() if outer is None else outer.paid.copy()
+        self.units = Costs()
 
-    def has_paid(self, key: int) -> bool:
-        """Return whether this account or one further out has paid for a key."""
-        if key in self.paid or any(key in paid for paid in self.before):
-            return True
-        return self.outer is not None and self.outer.has_paid(key)
-
-    def pay(self, units: dict[int, float]) -> None:
-        """Add the units of cached results, by key, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
-        fresh = sum([cost for key, cost in units.items() if not self.has_paid(key)])
-        self.paid |= units
+    def pay(self, units: Costs) -> None:
+        """Add the units of cached results, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
+        fresh = sum([cost for key, cost in units.items() if key not in self.paid])
+        self.paid.update(units)
+        self.units.update(units)
         self.spent += fresh
         if self.spent > self.limit:
             raise too_much()
@@ -63,41 +69,26 @@ in_force = cast("Callable[[], Account | None]", account_in_force)
 """Return the account in force in this thread."""
 
 
-class Limited(ContextDecorator):
-    """What :func:`limited` returns."""
-
-    def __init__(self, units: float | None) -> None:
-        self.units, self.collects = units, False
-        self.before: Units | None = None
-        self.account: Account | None = None
-
-    def _recreate_cm(self) -> Limited:
-        return Limited(self.units)
-
-    def __enter__(self) -> None:
-        if in_force() is None:
-            request_limits.check()
-            self.account = Account(
-                request_limits.allowed_work(limits.WORK if self.units is None else self.units)
-            )
-            self.before, self.collects = enter(self.account), gc.isenabled()
-            gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        if self.account is not None:
-            enter(self.before)
-            if self.collects:
-                gc.enable()
-
-
-def limited(units: float | None = None) -> Limited:
+@contextmanager
+def limited(units: float | None = None) -> Iterator[None]:
     """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits; also a decorator.
 
     Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`. Python's
     collector of garbage is off inside: hardly any cyclic garbage is made, and it would go through all cached objects again and
     again, for a third of the time.
     """
-    return Limited(units)
+    if in_force() is not None:
+        yield
+        return
+    request_limits.check()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with limited_to(request_limits.allowed_work(limits.WORK if units is None else units)):
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager
@@ -148,14 +139,15 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        keys = WeakValueDictionary[Any, Key]()
+
         @lru_cache(maxsize)
-        def measured(*args: P.args, **kwargs: P.kwargs) -> tuple[R | TooManyStates, int, dict[int, float]]:
+        def measured(*args: P.args, **kwargs: P.kwargs) -> tuple[R | TooManyStates, Key, Costs]:
             outer = in_force()
             account = outer or Account(request_limits.allowed_work(limits.WORK))
             result: R | TooManyStates
             own, account.own = account.own, 0.0
-            account.before.append(account.paid)
-            account.paid = {}
+            before, account.units = account.units, {}
             if outer is None:
                 enter(account)
             try:
@@ -163,22 +155,23 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             except TooManyStates as error:
                 result = error.with_traceback(None)
             finally:
-                units, account.paid = account.paid, account.before.pop()
+                units, account.units = account.units, before
                 cost, account.own = account.own, own
                 if outer is None:
                     enter(None)
             if account.spent > account.limit:  # what made do with less as the work ran out is not kept
                 raise too_much()
-            key = hash((function, args, *kwargs.values()))
+            key = keys.setdefault((args, *kwargs.items()), Key())
             units[key] = cost
-            account.paid |= units
+            account.paid.add(key)
+            account.units.update(units)
             return result, key, units
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             result, key, units = measured(*args, **kwargs)  # type: ignore[arg-type]
             account = in_force()
-            if account is not None and key not in account.paid:
+            if account is not None and key not in account.units:
                 account.pay(units)
             if isinstance(result, TooManyStates):
                 raise result

@@ -63,7 +63,6 @@ def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
     """Read tools from a list of dicts, functions and classes, JSON text, or a JSON (or JSON Lines) file.
 
     Unless ``tuples``, tuple types are read as arrays.
-
     Raises ``FormatError`` for what is not a list of tools, and for what may hold parameters under a key that is not read;
     ``UnsupportedConstraint`` with the path for a tool without a name, a name that occurs twice, an unknown type;
     ``EmptyLanguage`` for no tools.
@@ -148,10 +147,11 @@ def with_references(tool: Tool, pattern: str) -> Tool:
     reference = {"type": "string", "pattern": f"^(?:{pattern})$"}
 
     def wrapped(schema: Any, step: str) -> Any:
-        if isinstance(schema, bool) or step in ("oneOf", "not", "if", "propertyNames", "contains"):
-            return schema
-        found = map_subschemas(schema, wrapped)
-        return {"anyOf": [found, reference]} if step in VALUES else found
+        key = step.partition("/")[0]
+        if not isinstance(schema, bool) and key not in ("oneOf", "not", "if", "propertyNames", "contains"):
+            schema = map_subschemas(schema, wrapped)
+            return {"anyOf": [schema, reference]} if key in VALUES else schema
+        return schema
 
     whole = map_subschemas(tool.schema(), wrapped)
     definitions = {key: whole[key] for key in tool.definitions}

@@ -65,7 +65,7 @@ def close_schema(root: Any) -> Any:
         if not isinstance(schema, Mapping):
             return schema
         result = map_subschemas(schema, close)
-        if step in (*IN_PLACE, "$defs", "definitions"):  # closed where it is used
+        if step.partition("/")[0] in (*IN_PLACE, "$defs", "definitions"):  # closed where it is used
             return result
         if "$ref" in schema or any(key in schema for key in IN_PLACE):
             if not {"additionalProperties", "unevaluatedProperties"} & result.keys() and declares(
@@ -97,7 +97,9 @@ def close_types(schema: Any) -> Any:
     def close(schema: Any, step: str) -> Any:
         if not isinstance(schema, Mapping):
             return schema
-        result = map_subschemas(schema, lambda inner, key: inner if key in PARTS else close(inner, key))
+        result = map_subschemas(
+            schema, lambda inner, at: inner if at.partition("/")[0] in PARTS else close(inner, at)
+        )
         if "properties" in result:
             result.setdefault("additionalProperties", False)
         return result
@@ -106,11 +108,11 @@ def close_types(schema: Any) -> Any:
 
 
 def map_subschemas(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -> dict[str, Any]:
-    """Return a copy of a schema, its direct subschemas replaced by ``rule(subschema, keyword)``."""
+    """Return a copy of a schema, its direct subschemas replaced by ``rule(subschema, step)``, the step that leads there."""
     result = dict(schema)
     for step, inner in subschemas(schema):
         key, _, rest = step.partition("/")
-        found = rule(inner, key)
+        found = rule(inner, step)
         if not rest:
             result[key] = found
         elif isinstance(result[key], list):

@@ -197,8 +197,7 @@ class Document:
     def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Subschema:
         """Return the node of a schema; schemas of equal content in one resource share it."""
         resource = self.owner.get(id(schema), resource)
-        known = self.print_of.get(id(schema))
-        key = (self.fingerprint(schema) if known is None else known[0], id(resource))
+        key = self.fingerprint(schema), id(resource)
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = Subschema(schema, resource, path, len(self.nodes))
@@ -213,10 +212,7 @@ class Document:
             return known[0]
         if not isinstance(schema, dict):
             return self.prints.setdefault(repr(schema), len(self.prints))
-        found = self.inner.get(id(schema))
-        inner = [
-            (step, self.fingerprint(each)) for step, each in (subschemas(schema) if found is None else found)
-        ]
+        inner = [(step, self.fingerprint(each)) for step, each in self.below(schema)]
         left_out = SILENT.union([step.partition("/")[0] for step, _ in inner]) if inner else SILENT
         own = [item for item in schema.items() if item[0] not in left_out]
         number = self.prints.setdefault((repr(own), *inner), len(self.prints))

@@ -47,9 +47,16 @@ def fits(need: Need, name: str, needs: Needs) -> bool:
 
 def need_of(shape: Objects, name: str, needs: Needs) -> Need:
     """Return the need of the value of a member, ``NEVER`` if its name is not allowed."""
-    asked = [need for pattern, need in shape.patterns if matches(pattern, name)]
-    asked += [need for others, need in shape.others if lacks(others, name)]
-    return reduce(both, asked, shape.by_name.get(name, ANY)) if fits(shape.naming, name, needs) else NEVER
+    if shape.naming and not fits(shape.naming, name, needs):
+        return NEVER
+    found = shape.by_name.get(name, ANY)
+    for pattern, need in shape.patterns:
+        if matches(pattern, name):
+            found = both(found, need)
+    for others, need in shape.others:
+        if lacks(others, name):
+            found = both(found, need)
+    return found
 
 
 def narrowings(
@@ -60,6 +67,8 @@ def narrowings(
     In each case each of them is a declared member, which is then required, or stays listed beside the shape as an undeclared one.
     Raises ``TooManyStates``.
     """
+    if not some:
+        return [(shape, ())]
     ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
     for finder, naming, need in some:
         names = [n for n in declared if lacks(finder, n) and fits(naming, n, needs)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from .exact import is_multiple
@@ -212,7 +211,8 @@ class Objects:
 
     ``seen``: the names and patterns of members that count as evaluated for ``unevaluatedProperties`` (``None``: all members).
     ``declares``: whether a schema has declared members, which closes the object (``closed_objects.py``). ``early``: a second
-    order of the names, the schema's own before those of the schemas that it combines (``None``: as ``names``).
+    order of the names, the schema's own before those of the schemas that it combines (``None``: as ``names``). ``by_name``: the
+    needs of ``names``.
     """
 
     names: tuple[tuple[str, Need], ...] = ()
@@ -227,10 +227,8 @@ class Objects:
     declares: bool = False
     early: tuple[str, ...] | None = field(default=None, compare=False)
 
-    @cached_property
-    def by_name(self) -> dict[str, Need]:
-        """The need of each declared member, by name."""
-        return dict(self.names)
+    def __post_init__(self) -> None:
+        self.by_name = dict(self.names)
 
     def meet(self, other: Objects) -> Objects | None:
         """Return the objects of both shapes, ``None`` if there are certainly none."""

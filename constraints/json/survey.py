@@ -32,14 +32,8 @@ ESCAPES = Narrowing(
 )
 """The ways to write strings that ``escapes="any"`` leaves out."""
 NAMING = {
-    "properties",
-    "required",
-    "patternProperties",
-    "propertyNames",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-}
+    "properties", "required", "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
+}  # fmt: skip
 REFERRING = frozenset(REFERENCES)
 COMPARED = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
 SAYING = COMPARED | {"enum", "const", "format"}

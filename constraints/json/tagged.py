@@ -15,6 +15,7 @@ from .counted_patterns import words_of
 from .objects import is_closed
 from .shapes import NEVER, Arrays, Need, Objects
 from .values import Value
+from .vocabulary import tag_name
 
 if TYPE_CHECKING:
     from .keywords import Evaluator
@@ -140,6 +141,5 @@ def listed(k: Evaluator, schema: Any) -> Constants | None:
 
 def required_members(schema: Mapping[str, Any]) -> list[str]:
     """Return the members that a schema requires: those of ``required``, and the one that ``discriminator`` of OpenAPI names."""
-    named = schema.get("discriminator")
-    name = named.get("propertyName") if isinstance(named, dict) else named
+    name = tag_name(schema.get("discriminator"))
     return [*schema.get("required", ()), *([name] if isinstance(name, str) else [])]

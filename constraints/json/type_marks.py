@@ -9,9 +9,9 @@ from typing import Any
 
 from ...circuits.narrowing import VALIDATOR, Narrowing
 from ...errors import UnsupportedConstraint
+from .closed_objects import map_subschemas
 from .formats import KNOWN
 from .type_texts import TEXTS
-from .vocabulary import subschemas
 
 Schema = dict[str, Any]
 
@@ -59,17 +59,13 @@ def narrowings(schema: Any, path: str = "") -> tuple[Any, tuple[Narrowing, ...]]
         found.append(Narrowing(path, keyword, asked, given, why))
     schema, dropped = without_refused(schema)
     found += (Narrowing(path, "anyOf", "all of its types", "the others", why) for why in dropped)
-    for step, inner in list(subschemas(schema)):
-        key, _, rest = step.partition("/")
-        clean, more = narrowings(inner, f"{path}/{step}")
-        found += more
-        if not rest:
-            schema[key] = clean
-        elif isinstance(schema[key], list):
-            schema[key] = [*schema[key][: int(rest)], clean, *schema[key][int(rest) + 1 :]]
-        else:
-            schema[key] = {**schema[key], rest.replace("~1", "/").replace("~0", "~"): clean}
-    return schema, tuple(found)
+
+    def clean(inner: Any, step: str) -> Any:
+        made, more = narrowings(inner, f"{path}/{step}")
+        found.extend(more)
+        return made
+
+    return map_subschemas(schema, clean), tuple(found)
 
 
 def without_refused(schema: Schema) -> tuple[Schema, list[str]]:

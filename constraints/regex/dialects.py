@@ -36,10 +36,7 @@ def re_pattern(pattern: str, flags: int = 0) -> str:
     Raises ``UnsupportedConstraint`` with the position for constructs of dialects that are not read.
     """
     verbose = bool(flags & re.VERBOSE or re.search(r"\(\?[aimsu]*x", pattern))
-    now, outer = (
-        int(flags & CLASS_FLAGS),
-        list[int](),
-    )  # the flags in force here, and outside of each open group
+    now, outer = int(flags & CLASS_FLAGS), list[int]()  # the flags here, and outside of each open group
     out, at = list[str](), 0
     while at < len(pattern):
         if verbose and pattern[at] == "#":

@@ -63,19 +63,20 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     spend(3 * len(pattern))
     items, flags = parse(pattern, flags)
     builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0)
-    before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
-    lines = ecma_search and bool(
-        flags & re.MULTILINE
-    )  # then ^ and $ match at lines, not only at the ends of the text
+    nothing = nfa.literal(b"")
+    before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nothing
+    lines = ecma_search and bool(flags & re.MULTILINE)  # then ^ and $ match at lines, not only at the ends
     if items and items[0] in BEGINNINGS[lines:]:
-        items, before = items[1:], nfa.literal(b"")
+        items, before = items[1:], nothing
     if items and items[-1] in ENDS[lines:]:
-        items, after = items[:-1], nfa.literal(b"")
+        items, after = items[:-1], nothing
     try:
-        body = builder.sequence(items, flags, after)
+        rest = after if any(map(meets_the_rest, items)) else nothing
+        body = nfa.concat([before, builder.sequence(items, flags, rest)])
     except RecursionError:
         raise too_deep(pattern) from None
-    body = nfa.concat([before, body]) if ecma_search else body
+    if rest is not after:  # behind the first match nothing is asked for
+        body = nfa.concat([dfa.first_matches(body), after])
     return anchors.resolve(lookaround.resolve(body, builder.marked, alphabet), alphabet).plain
 
 

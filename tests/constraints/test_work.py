@@ -108,7 +108,7 @@ def test_attempts_count_and_leave_enough_for_another_way():
 def test_a_result_within_another_is_paid_once():
     @metered(maxsize=8)
     def inner(n):
-        spend(n)
+        spend(abs(n))
         return -n
 
     @metered(maxsize=8)
@@ -118,13 +118,13 @@ def test_a_result_within_another_is_paid_once():
 
     for _ in range(2):  # made, then kept
         with limited_to(100) as account:
+            assert (inner(-1), inner(-2)) == (1, 2)  # two results, of arguments with one hash
             assert outer(20) == -40
-            assert (account.spent, account.own) == (21, 0)
+            assert (account.spent, account.own) == (24, 0)
             assert inner(20) == -20
-            assert account.spent == 21
+            assert account.spent == 24
         with limited_to(100) as account:
-            assert inner(20) == -20
-            assert outer(20) == -40
+            assert (inner(20), outer(20)) == (-20, -40)
             assert account.spent == 21
 
 
