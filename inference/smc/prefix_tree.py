@@ -193,8 +193,8 @@ class PrefixTree:
                 self.complete |= {(*prefix, token): value for token, value in found}
                 count = 0
             if count or other[0] > -math.inf:
-                listed = (table[row, :count].numpy() for table in (best.indices, values, best.values))
-                self.open.append(Children(prefix, *listed, *other))
+                tokens, *listed = (x[row, :count].numpy() for x in (best.indices, values, best.values))
+                self.open.append(Children(prefix, tokens, listed[0], listed[1], *other))
 
     def draw(self, count: int) -> tuple[list[Prefix], Float[Tensor, " draws"]]:
         """Draw ``count`` children that were not read, with probability q ∝ p_lm h; return them and log p_lm / q in nats.
@@ -214,9 +214,8 @@ class PrefixTree:
         tokens = np.concatenate([np.append(one.tokens, one.stand_in) for one in parents])[places]
         owner = np.repeat(np.arange(len(parents)), [len(one.tokens) + 1 for one in parents])[places]
         found = zip(owner.tolist(), tokens.tolist(), strict=True)
-        return [(*parents[i].prefix, int(token)) for i, token in found], torch.from_numpy(
-            total - ahead[places]
-        )
+        prefixes = [(*parents[i].prefix, int(token)) for i, token in found]
+        return prefixes, torch.from_numpy(total - ahead[places])
 
 
 def taken(parents: list[Children], count: int, floor: float = -math.inf) -> dict[Prefix, float]:
