@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import NamedTuple
 
 import torch
@@ -84,11 +85,14 @@ def interval_of_mean(value: float, of: Spread, level: float) -> Estimate:
 
 
 def interval_of_share(value: float, of: Spread, level: float) -> Estimate:
-    """Return Wilson's interval of a probability, for the number of independent draws that would have this variance."""
+    """Return Wilson's interval of a probability, for the number of independent draws that would have this variance.
+
+    Its quantile is the normal one, which Wilson's interval is made for; below two groups, which tell no variance, Student's.
+    """
     value = min(max(value, 0.0), 1.0)
     noise = value * (1 - value)
     n = noise / of.variance if noise and of.variance else of.groups
-    q = quantile(of, level) ** 2
+    q = (quantile(of, level) if of.groups < 2 else NormalDist().inv_cdf((1 + level) / 2)) ** 2
     middle = (value + q / (2 * n)) / (1 + q / n)
     half = math.sqrt(q * (noise / n + q / (4 * n**2))) / (1 + q / n)
     return Estimate(value, math.sqrt(of.variance), max(middle - half, 0.0), min(middle + half, 1.0), level)

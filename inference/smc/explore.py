@@ -4,10 +4,11 @@ With S the texts that a :class:`.PrefixTree` has found, the mass of texts with a
 
     p_lm(A ∩ C) = Σ_{x ∈ S ∩ A} p_lm(x) Ψ(x)  +  E[ W · 1{X ∈ A} ],       X drawn among the texts that are not in S,
 
-the second term by the posterior's particles whose texts are not in S, together with as many that begin at the prefixes that were
-not read. S does not depend on them, so the sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has
-nearly all of the mass and Ψ ≤ 1, the unread mass bounds the second term and nothing is drawn. Where the sampler's estimate of
-p_lm(C) is less than half of what S alone has, its weights vary too much for a standard error, and only the bounds are given.
+the second term by the posterior's particles whose texts are not in S, together with others that begin at the prefixes that were
+not read: as many, but at least as many as the tree reads in a pass. A lookahead guides both. S does not depend on them, so the
+sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has nearly all of the mass and Ψ ≤ 1, the unread
+mass bounds the second term and nothing is drawn. Where the sampler's estimate of p_lm(C) is less than half of what S alone has,
+its weights vary too much for a standard error, and only the bounds are given.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Source:
         if tree.log_unread > (found + math.log(TOLERANCE) if bounded else -math.inf) and (
             not bounded or self.posterior.log_evidence > found - math.log(2)
         ):
-            return Listed(texts, masses, tree.log_unread, pool([own, self._drawn(tree)], [1, 1]))
+            sizes = [self.request.particles, max(self.request.particles, tree.width)]
+            return Listed(texts, masses, tree.log_unread, pool([own, self._drawn(tree, sizes[1])], sizes))
         # The particles' own texts have known masses too; they are part of what the tree has not read.
         log_psi = torch.zeros_like(own.log_probs) if own.log_potentials is None else own.log_potentials
         more = {
@@ -100,18 +102,18 @@ class Source:
         last = torch.tensor([tokens[-1] for tokens in tree.complete])
         return potential.log_value(Extension(step, last, ended=yes, alive=yes))
 
-    def _drawn(self, tree: PrefixTree) -> Posterior:
+    def _drawn(self, tree: PrefixTree, count: int) -> Posterior:
         """Return particles that go on from the prefixes that were not read; their mean weight estimates the mass of C there."""
-        count, request = self.request.particles, tree.request
-        prefixes, log_mass = tree.draw(count)
+        request = tree.request
+        prefixes, log_weights = tree.draw(count)
         width = max(map(len, prefixes))
         known = Particles.start(count, width)
         known.widen(width)
         for row, prefix in enumerate(prefixes):
             known.tokens[row, : len(prefix)] = torch.tensor(prefix)
             known.length[row] = len(prefix)
-        known.token_log_weights[:, 0] = log_mass
-        factors = [] if self.request.potential is None else [self.request.potential]
+        known.token_log_weights[:, 0] = log_weights
+        factors = [one for one in (request.proposal.potential, self.request.potential) if one is not None]
         generator = torch.Generator().manual_seed(request.seed ^ SEED)
         run = Run(request, factors, count, generator, (known, known.length), width)
         run_together([run])

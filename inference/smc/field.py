@@ -181,8 +181,8 @@ def field_of(listed: Listed, read: Any, path: str, level: float) -> Field:
         p = float(shares[of == v].sum())
         influence = weight * ((drawn == v).double() - p)
         measured = spread(influence, weight, others.lineage_or_own)
-        # Half a draw more, so that draws that agree by chance do not make an estimate certain.
-        more = (float(weight.sum()) / (2 * measured.groups)) ** 2
+        # A sixth of a draw more, so that draws that agree by chance do not make an estimate certain.
+        more = (float(weight.sum()) / (6 * measured.groups)) ** 2
         entries.append(
             (value, interval_of_share(p, Spread(measured.variance + more, measured.groups), level))
         )

@@ -324,10 +324,10 @@ class Posterior:
         its value is ``ABSENT``.
 
         The first call asks the language model again, once for all fields: it lists the most probable texts with their exact
-        masses, and draws from all others if they have more than a thousandth of the mass. It takes one to two times as many
-        passes as the budget has tokens, up to 256 if these list all, the budget once more if others are drawn. With AWRS, with
-        proposals of your own, potentials of prefixes and models that are not normalised, the particles alone are used, and so
-        they are in posteriors that were put together by hand. ``level`` is the confidence of the intervals.
+        masses, and draws 64 of all others, or as many as there are particles, if these have more than a thousandth of the mass.
+        An HMM guides both. It takes one to two times as many passes as the budget has tokens, up to 256 if these list all, the
+        budget once more if others are drawn. With AWRS, proposals of your own, potentials of prefixes and models that are not
+        normalised, and in posteriors put together by hand, the particles alone are used. ``level`` is that of the intervals.
 
         Raises :class:`EvidenceError` if no answer has the field, :class:`NoParticleSurvived` if the run failed.
         """

@@ -7,7 +7,8 @@ A prefix u is *read* when the model has given its next tokens. What the tree has
 so the complete texts found, and the sum of p_lm over the children not read, bound p_lm(C) and everything that is a share of it.
 One sweep reads at most ``width`` prefixes of each length, as beam search does, and goes back to what earlier sweeps left
 (complete anytime beam search: Zhang 1998). Rows of the model have equal lengths throughout. The first sweep also reads every
-prefix of the greedy text, which takes the most probable allowed token each time.
+prefix of the greedy text, which takes the most probable allowed token each time. If the request's proposal has a lookahead
+h(u) = p_hmm(C | u)^strength, "most probable" is by p_lm(u) h(u) in all of this; masses and bounds are those of p_lm.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from .proposals import GCDProposal, draw_tokens
+from .potentials import LookaheadPotential
+from .proposals import GCDProposal, LookaheadProposal, draw_tokens
 from .request import Request
 from .resampling import systematic
 from .step import Step
@@ -35,35 +37,42 @@ Prefix = tuple[int, ...]
 
 @dataclass
 class Children:
-    """The children of a read prefix that were not read: ``log_probs`` is log p_lm of the prefix with each token, descending.
+    """The children of a read prefix that were not read: ``log_probs`` is log p_lm of the prefix with each token.
 
-    ``rest`` is the log mass (nats) of the children that are not listed, −∞ if all are, and ``bound`` the largest log p_lm among
-    them. ``stand_in`` is one of them, drawn with probability proportional to p_lm.
+    ``promise`` is log p_lm + log h of each, descending. ``rest`` is the log mass (nats) of the children that are not listed, −∞
+    if all are, ``bound`` the largest log p_lm among them and ``rest_promise`` the log of their Σ p_lm h. ``stand_in`` is one of
+    them, drawn with probability proportional to p_lm h, and ``stand_in_ahead`` its log h.
     """
 
     prefix: Prefix
     tokens: Int[ndarray, " children"]
     log_probs: Float[ndarray, " children"]
-    rest: float
-    bound: float
-    stand_in: int
+    promise: Float[ndarray, " children"]
+    rest: float = -math.inf
+    bound: float = -math.inf
+    rest_promise: float = -math.inf
+    stand_in: float = 0.0
+    stand_in_ahead: float = 0.0
 
     @property
     def best(self) -> float:
         """The largest log p_lm of a child, in nats; −∞ if none is left."""
-        return max(float(self.log_probs[0]), self.bound) if len(self.log_probs) else self.bound
+        return max(float(self.log_probs.max(initial=-math.inf)), self.bound)
 
 
 class PrefixTree:
     """The tree after the prompt of a request: ``complete`` maps each text found to its log p_lm (nats), ``open`` is the rest.
 
-    The request's proposal, HMM and potential are not used. ``passes`` counts the calls of the language model. ``greedy`` is the
+    The request's lookahead is used, not its potential. ``passes`` counts the calls of the language model. ``greedy`` is the
     greedy text once the first sweep has ended; it is not complete if p_lm excludes all that the constraint allows there.
     ``listed`` is the number of children of a prefix that are listed one by one (default: ``LISTED``).
     """
 
     def __init__(self, request: Request, width: int = 64, seed: int = 0, listed: int | None = None) -> None:
-        self.request = replace(request, proposal=GCDProposal(), hmm=None, potential=None, strength=None)
+        twist = request.proposal.potential
+        self._strength = twist.strength if isinstance(twist, LookaheadPotential) else 0.0
+        guide = LookaheadProposal(self._strength) if self._strength else GCDProposal()
+        self.request = replace(request, proposal=guide, potential=None, strength=None)
         self.request.prepare()
         self.width, self.passes, self.listed = width, 0, LISTED if listed is None else listed
         self.complete: dict[Prefix, float] = {}
@@ -114,7 +123,7 @@ class PrefixTree:
         for length in range(request.max_new_tokens):
             if stop() and not self._follows_greedy:
                 self.open += [
-                    Children(one[:-1], np.array(one[-1:]), np.array([value]), -math.inf, -math.inf, one[-1])
+                    Children(one[:-1], np.array(one[-1:]), np.array([value]), np.array([value]))
                     for one, value in chosen.items()
                     if len(one) >= length
                 ]
@@ -154,6 +163,7 @@ class PrefixTree:
         eos = self.request.eos
         total = step.allowed_only(step.log_probs).double().cpu()
         total += torch.tensor(log_p, dtype=torch.float64)[:, None]
+        promise = total + self._strength * step.lookahead.double().cpu() if self._strength else total
         prefixes = [tuple(row) for row in step.prefixes.tolist()]  # type: ignore[union-attr]
         ended = [-math.inf] * len(prefixes)
         if not last and eos is not None:
@@ -161,8 +171,8 @@ class PrefixTree:
             for prefix, value in zip(prefixes, ended, strict=True):
                 if value > -math.inf:
                     self.complete[(*prefix, eos)] = value
-            total[:, eos] = -torch.inf
-        best = total.topk(min(self.listed, total.shape[1]))
+            total[:, eos] = promise[:, eos] = -torch.inf
+        best = promise.topk(min(self.listed, total.shape[1]))
         if self._follows_greedy:
             row = prefixes.index(self.greedy)
             value, token = float(best.values[row, 0]), int(best.indices[row, 0])
@@ -170,23 +180,24 @@ class PrefixTree:
             if max(value, ended[row]) > -math.inf:
                 self.greedy = (*self.greedy, eos if ends else token)  # type: ignore[arg-type]
             self._follows_greedy = not (ends or last or value == -math.inf)
-        rest = total.scatter(1, best.indices, -torch.inf)
-        mass, bound = rest.logsumexp(1), rest.amax(1)
-        scaled = (rest - bound.clamp(min=torch.finfo(torch.float64).min)[:, None]).exp()
-        stand_in, _ = draw_tokens(scaled, self._generator)
-        for row, prefix in enumerate(prefixes):
-            listed = (best.values[row] > -torch.inf).numpy()
-            tokens, values = best.indices[row].numpy()[listed], best.values[row].numpy()[listed]
+        rest, hoped = (table.scatter(1, best.indices, -torch.inf) for table in (total, promise))
+        top = hoped.amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).min)
+        stand_in, _ = draw_tokens((hoped - top).exp(), self._generator)
+        ahead = (hoped - rest).gather(1, stand_in[:, None])[:, 0]
+        others = torch.stack([rest.logsumexp(1), rest.amax(1), hoped.logsumexp(1), stand_in, ahead], 1)
+        values = total.gather(1, best.indices)
+        for row, (prefix, other) in enumerate(zip(prefixes, others.tolist(), strict=True)):
+            count = int((best.values[row] > -torch.inf).sum())
             if last:
-                self.complete |= {(*prefix, int(v)): float(x) for v, x in zip(tokens, values, strict=True)}
-                tokens, values = tokens[:0], values[:0]
-            if len(tokens) or mass[row] > -torch.inf:
-                self.open.append(
-                    Children(prefix, tokens, values, float(mass[row]), float(bound[row]), int(stand_in[row]))
-                )
+                found = zip(best.indices[row, :count].tolist(), values[row, :count].tolist(), strict=True)
+                self.complete |= {(*prefix, token): value for token, value in found}
+                count = 0
+            if count or other[0] > -math.inf:
+                tokens, *listed = (x[row, :count].numpy() for x in (best.indices, values, best.values))
+                self.open.append(Children(prefix, tokens, listed[0], listed[1], *other))
 
-    def draw(self, count: int) -> tuple[list[Prefix], float]:
-        """Draw ``count`` children that were not read, with probability proportional to p_lm; return them and their log mass.
+    def draw(self, count: int) -> tuple[list[Prefix], Float[Tensor, " draws"]]:
+        """Draw ``count`` children that were not read, with probability q ∝ p_lm h; return them and log p_lm / q in nats.
 
         The draw is systematic over the children in the order of their prefixes, so that each subtree has its share of the draws
         up to one.
@@ -194,30 +205,34 @@ class PrefixTree:
         parents = sorted(
             (one for one in self.open if len(one.tokens) or one.rest > -math.inf), key=lambda one: one.prefix
         )
-        values = np.concatenate([np.append(one.log_probs, one.rest) for one in parents])
-        total = log_sum(values)
-        places = systematic(torch.from_numpy(np.exp(values - total)), self._generator, count).numpy()
+        promise = np.concatenate([np.append(one.promise, one.rest_promise) for one in parents])
+        ahead = np.concatenate(
+            [np.append(one.promise - one.log_probs, one.stand_in_ahead) for one in parents]
+        )
+        total = log_sum(promise)
+        places = systematic(torch.from_numpy(np.exp(promise - total)), self._generator, count).numpy()
         tokens = np.concatenate([np.append(one.tokens, one.stand_in) for one in parents])[places]
         owner = np.repeat(np.arange(len(parents)), [len(one.tokens) + 1 for one in parents])[places]
         found = zip(owner.tolist(), tokens.tolist(), strict=True)
-        return [(*parents[i].prefix, token) for i, token in found], total
+        prefixes = [(*parents[i].prefix, int(token)) for i, token in found]
+        return prefixes, torch.from_numpy(total - ahead[places])
 
 
 def taken(parents: list[Children], count: int, floor: float = -math.inf) -> dict[Prefix, float]:
-    """Remove the ``count`` most probable listed children above ``floor`` from their parents, and return them."""
-    parents = [one for one in parents if len(one.tokens) and one.log_probs[0] > floor]
+    """Remove the ``count`` most promising listed children above ``floor`` from their parents; return them with their log p_lm."""
+    parents = [one for one in parents if len(one.tokens) and one.promise[0] > floor]
     if not parents:
         return {}
-    values = np.concatenate([one.log_probs for one in parents])
+    values = np.concatenate([one.promise for one in parents])
     best = np.argsort(-values, kind="stable")[:count]
     best = best[values[best] > floor]
     owner = np.searchsorted(np.cumsum([len(one.tokens) for one in parents]), best, "right")
     found: dict[Prefix, float] = {}
     for i, some in zip(*(part.tolist() for part in np.unique(owner, return_counts=True)), strict=True):
-        one = parents[i]  # its children are in descending order
+        one = parents[i]  # its most promising children are first
         for token, value in zip(one.tokens[:some].tolist(), one.log_probs[:some].tolist(), strict=True):
             found[(*one.prefix, token)] = value
-        one.tokens, one.log_probs = one.tokens[some:], one.log_probs[some:]
+        one.tokens, one.log_probs, one.promise = (x[some:] for x in (one.tokens, one.log_probs, one.promise))
     return found
 
 

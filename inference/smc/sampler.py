@@ -153,23 +153,10 @@ def smc(
     8.0
     """
     given = requests(
-        "smc",
-        lm,
-        prompt,
-        prompts,
-        fa,
-        proposal,
-        hmm,
-        potential=potential,
-        tokenizer=tokenizer,
-        particles=particles,
-        max_new_tokens=max_new_tokens,
-        seed=seed,
-        resampling=resampling,
-        ess_threshold=ess_threshold,
-        beam_factor=beam_factor,
-        align=align,
-    )
+        "smc", lm, prompt, prompts, fa, proposal, hmm,
+        potential=potential, tokenizer=tokenizer, particles=particles, max_new_tokens=max_new_tokens, seed=seed,
+        resampling=resampling, ess_threshold=ess_threshold, beam_factor=beam_factor, align=align,
+    )  # fmt: skip
     with one_thread(*(one.lm for one in given), *(one.hmm for one in given)):
         settle(given)
         found = with_sources(run_requests(given, trace, progress), given)
@@ -201,18 +188,8 @@ def importance_sampling(
     >>> round(post.log_evidence, 1)  # log ⅜ = -0.98
     -1.0
     """
+    final = None if potential is None else a_potential(potential, "importance_sampling: potential")
     return smc(
-        lm,
-        prompt,
-        fa,
-        proposal,
-        hmm,
-        particles,
-        max_new_tokens,
-        seed,
-        potential=PrefixPotential()
-        if potential is None
-        else PrefixPotential() * a_potential(potential, "importance_sampling: potential"),
-        tokenizer=tokenizer,
-        ess_threshold=0.0,
-    )
+        lm, prompt, fa, proposal, hmm, particles, max_new_tokens, seed, tokenizer=tokenizer, ess_threshold=0.0,
+        potential=PrefixPotential() if final is None else PrefixPotential() * final,
+    )  # fmt: skip
