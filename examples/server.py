@@ -1,6 +1,6 @@
 """An endpoint as OpenAI's `chat/completions`, in which every answer satisfies its constraint: Starlette and `tt.Engine`.
 
-    pip install "tractile[examples]"
+    pip install ".[examples]"
     python examples/server.py --model FOLDER --tools hermes --port 8000        # without --model the embedded model
 
 It takes `response_format` (`json_schema`, `json_object`), `tools` with `tool_choice` and `parallel_tool_calls`, `stream`,
