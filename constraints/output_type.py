@@ -181,7 +181,7 @@ def output_type(
             "a name; for one output for each prompt, tt.generate takes a list of prompts too"
         )
     raise FormatError(
-        f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
+        f"output is {short(output)}; give a type, functions, re.compile(…), a JSON Schema as a dict (json.loads) or a constraint"
     )
 
 

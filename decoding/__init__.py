@@ -9,12 +9,12 @@ from .beam import Beam, beam_search
 from .canvas import Canvas, canvas
 from .confidence import Confidence
 from .diffusion import Denoised, denoise
-from .engine import Engine, Stream
+from .engine import Engine
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .mode import MostProbable, mode
 from .speculative import Speculation, speculative
-from .stream import Part
+from .stream import Part, Stream
 from .training import constraint_loss, log_kept
 
 __all__ = [

@@ -7,14 +7,12 @@ its step in turn. What comes before the first step of a request (reading its out
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Condition, Lock, Thread
 from types import TracebackType
 from typing import Any, Self, final
-from weakref import finalize
 
 import torch
 
@@ -24,113 +22,10 @@ from ..inference.smc.arguments import a_language_model
 from ..inference.threads import one_thread
 from ..lm.transformers import TransformersLM
 from .generate import generate
-from .seats import Batch, Seat
-from .stream import Part
+from .seats import Batch, QueuedCall, Seat, Stopped
+from .stream import Stream
 
 SWEEP = 0.05  # seconds between looks at the time limits of requests that wait
-
-
-class Stopped(BaseException):
-    """Raised in a request that was cancelled; it unwinds the sampler."""
-
-
-@final
-class QueuedCall:
-    """A request: what it asks, until when, and the future of what it gives next."""
-
-    def __init__(self, ask: Callable[[Seat, QueuedCall], None], time_limit: float | None) -> None:
-        self.ask, self.time_limit = ask, time_limit
-        self.deadline = None if time_limit is None else time.monotonic() + time_limit
-        self.answer: Future[Any] = Future()
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        """Stop the request before its next step."""
-        self._cancelled = True
-        self.answer.cancel()
-
-    def check(self) -> None:
-        """Raise :class:`Stopped` if the request was cancelled, :class:`TimeLimitPassed` if it has no time left."""
-        if self._cancelled or self.answer.cancelled():
-            raise Stopped
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            assert self.time_limit is not None
-            raise TimeLimitPassed(self.time_limit)
-
-    def give(self, value: Any, following: Future[Any] | None = None) -> None:
-        """Give a value to the caller, who is given a ``following`` one later."""
-        if not self.answer.set_running_or_notify_cancel():
-            raise Stopped
-        answer, self.answer = self.answer, following or self.answer
-        answer.set_result(value)
-
-    def fail(self, error: BaseException) -> None:
-        """Give the caller an error."""
-        if self.answer.set_running_or_notify_cancel():
-            self.answer.set_exception(error)
-
-
-@final
-class Stream:
-    """The parts of a text as they come: an asynchronous iterator, and an iterator for threads.
-
-    ``await`` it to learn what is wrong with the request before its first part; the value is the stream itself. A stream that is
-    closed, or dropped, stops its request.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> with tt.Engine(*tt.embedded.load_lm()) as engine:
-    ...     stream = engine.stream("It is a", tt.constraints.any_of(" cat", " dog"), max_new_tokens=6)
-    ...     text = "".join(part.new for part in stream)
-    >>> text in (" cat", " dog")
-    True
-    """
-
-    def __init__(self, request: QueuedCall) -> None:
-        self._request, self._next, self._ready = request, request.answer, False
-        self._drop = finalize(self, request.cancel)
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self._prepared().__await__()
-
-    def __aiter__(self) -> AsyncIterator[Part]:
-        return self
-
-    async def __anext__(self) -> Part:
-        await self._prepared()
-        part = self._taken(await asyncio.wrap_future(self._next))
-        if part is None:
-            raise StopAsyncIteration
-        return part
-
-    def __iter__(self) -> Iterator[Part]:
-        return self
-
-    def __next__(self) -> Part:
-        if not self._ready:
-            self._taken(self._next.result())
-        part = self._taken(self._next.result())
-        if part is None:
-            raise StopIteration
-        return part
-
-    def close(self) -> None:
-        """Stop the request."""
-        self._drop()
-
-    async def aclose(self) -> None:
-        """Stop the request."""
-        self.close()
-
-    async def _prepared(self) -> Self:
-        if not self._ready:
-            self._taken(await asyncio.wrap_future(self._next))
-        return self
-
-    def _taken(self, given: tuple[Part | None, Future[Any]]) -> Part | None:
-        (part, self._next), self._ready = given, True
-        return part
 
 
 @final
@@ -178,9 +73,8 @@ class Engine:
         time_limit: float | None = None,
     ) -> None:
         if isinstance(model, torch.nn.Module) and tokenizer is not None:
-            model = TransformersLM(
-                model, tokenizer, share_prompts=False
-            )  # rows of few particles share little
+            # Rows of few particles share little.
+            model = TransformersLM(model, tokenizer, share_prompts=False)
         lm = a_language_model(model, tokenizer, "Engine")
         if not isinstance(lm, TransformersLM):
             raise EvidenceError(
@@ -241,7 +135,8 @@ class Engine:
                 request.give((part, following), following)
             request.give((None, following))
 
-        return Stream(self._take(ask, time_limit))
+        request = self._take(ask, time_limit)
+        return Stream(request.answer, request.cancel)
 
     def close(self, *, drain: bool = False) -> None:
         """Take no more requests; stop those that are there, or do them first if ``drain``. Return when all threads have ended."""

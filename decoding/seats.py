@@ -1,12 +1,14 @@
 """The batch of an engine: requests come and go, and all that are there are extended by one pass of the language model.
 
-A request runs the ordinary sampler on its :class:`Seat`, a language model whose rows are rows of the batch. What a seat is asked
-for is done in the next round, with what the others are asked for.
+A :class:`QueuedCall` runs the ordinary sampler on its :class:`Seat`, a language model whose rows are rows of the batch. What a seat
+is asked for is done in the next round, with what the others are asked for.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from threading import Lock
 from typing import Any, final
 
@@ -14,9 +16,50 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..errors import TimeLimitPassed
 from ..inference.smc.step import is_range
 from ..lm.base import Prompt
 from ..lm.transformers import TransformersLM
+
+
+class Stopped(BaseException):
+    """Raised in a request that was cancelled; it unwinds the sampler."""
+
+
+@final
+class QueuedCall:
+    """A request: what it asks, until when, and the future of what it gives next."""
+
+    def __init__(self, ask: Callable[[Seat, QueuedCall], None], time_limit: float | None) -> None:
+        self.ask, self.time_limit = ask, time_limit
+        self.deadline = None if time_limit is None else time.monotonic() + time_limit
+        self.answer: Future[Any] = Future()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Stop the request before its next step."""
+        self._cancelled = True
+        self.answer.cancel()
+
+    def check(self) -> None:
+        """Raise :class:`Stopped` if the request was cancelled, :class:`TimeLimitPassed` if it has no time left."""
+        if self._cancelled or self.answer.cancelled():
+            raise Stopped
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            assert self.time_limit is not None
+            raise TimeLimitPassed(self.time_limit)
+
+    def give(self, value: Any, following: Future[Any] | None = None) -> None:
+        """Give a value to the caller, who is given a ``following`` one later."""
+        if not self.answer.set_running_or_notify_cancel():
+            raise Stopped
+        answer, self.answer = self.answer, following or self.answer
+        answer.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        """Give the caller an error."""
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
 
 
 @final
@@ -60,11 +103,8 @@ class Seat:
         self.rows = self.rows[indices.cpu()]
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
-        return (
-            self.table
-            if is_range(self.rows, len(self.table))
-            else self.table[self.rows.to(self.table.device)]
-        )
+        same = is_range(self.rows, len(self.table))
+        return self.table if same else self.table[self.rows.to(self.table.device)]
 
     def take(self, table: Float[Tensor, "rows vocab"]) -> None:
         """Take log p of the next token of each row, after a round."""

@@ -1,11 +1,14 @@
-"""A value from a language model while it is written: the text so far, and what of it is complete."""
+"""A value from a language model while it is written: the text so far, what of it is complete, and its parts as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, final
+from weakref import finalize
 
 from ..constraints.output_type import OutputType
 from ..inference.smc.boundaries import Texts
@@ -71,9 +74,8 @@ def _parts(run: Run, kind: OutputType[Any]) -> Iterator[Part]:
             growing = next(going, 0)
         if not growing:
             break
-        text = texts(run.particles.token_ids(0)).rstrip(
-            REPLACEMENT
-        )  # a character whose bytes are not all there
+        # Without a character whose bytes are not all there.
+        text = texts(run.particles.token_ids(0)).rstrip(REPLACEMENT)
         if text.startswith(shown) and text != shown:
             value = None if kind.parse is str else partial_value(text, kind.parse)
             yield Part(text, text[len(shown) :], value, False)
@@ -81,3 +83,66 @@ def _parts(run: Run, kind: OutputType[Any]) -> Iterator[Part]:
     post = run.posterior()
     value, text = drawn(post, kind, None, 0), post.best.text
     yield Part(text, text[len(shown) :], value, True)
+
+
+@final
+class Stream:
+    """The parts of a text as they come: an asynchronous iterator, and an iterator for threads.
+
+    ``await`` it to learn what is wrong with the request before its first part; the value is the stream itself. A stream that is
+    closed, or dropped, stops its request.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> with tt.Engine(*tt.embedded.load_lm()) as engine:
+    ...     stream = engine.stream("It is a", tt.constraints.any_of(" cat", " dog"), max_new_tokens=6)
+    ...     text = "".join(part.new for part in stream)
+    >>> text in (" cat", " dog")
+    True
+    """
+
+    def __init__(self, answer: Future[Any], cancel: Callable[[], None]) -> None:
+        self._next, self._ready = answer, False
+        self._drop = finalize(self, cancel)
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._prepared().__await__()
+
+    def __aiter__(self) -> AsyncIterator[Part]:
+        return self
+
+    async def __anext__(self) -> Part:
+        await self._prepared()
+        part = self._taken(await asyncio.wrap_future(self._next))
+        if part is None:
+            raise StopAsyncIteration
+        return part
+
+    def __iter__(self) -> Iterator[Part]:
+        return self
+
+    def __next__(self) -> Part:
+        if not self._ready:
+            self._taken(self._next.result())
+        part = self._taken(self._next.result())
+        if part is None:
+            raise StopIteration
+        return part
+
+    def close(self) -> None:
+        """Stop the request."""
+        self._drop()
+
+    async def aclose(self) -> None:
+        """Stop the request."""
+        self.close()
+
+    async def _prepared(self) -> Self:
+        if not self._ready:
+            self._taken(await asyncio.wrap_future(self._next))
+        return self
+
+    def _taken(self, given: tuple[Part | None, Future[Any]]) -> Part | None:
+        (part, self._next), self._ready = given, True
+        return part

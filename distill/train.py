@@ -22,6 +22,7 @@ import torch
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import VocabularyPrint, check_vocabularies
+from ..inference.threads import one_thread
 from ..storage import write_atomically
 from . import checkpoint
 from .card import model_card
@@ -77,16 +78,14 @@ def train(
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``. Until then a checkpoint is written every ``checkpoint_minutes`` and after each epoch; the same call
     resumes from it. The folder belongs to one run and one process: ``training.json`` keeps the settings, the corpus's digest
-    and the initial HMM's. A folder with another run, or another HMM, is refused unless ``overwrite``; from a folder where this
-    run is finished, its HMM is read.
+    and the initial HMM's. Another run, or another HMM, is refused unless ``overwrite``; a finished run's HMM is read.
 
-    Under ``torchrun`` all ranks share the sequences of each step, train one HMM and return it. For an HMM that is too large for
-    one device there is :func:`train_sharded`.
+    Under ``torchrun`` all ranks share the sequences of each step, train one HMM and return it. For one that is too large for a
+    device there is :func:`train_sharded`. Up to 128 hidden states torch uses one thread.
 
-    Raises :class:`VocabularyMismatch` if ``initial`` is for another vocabulary, :class:`ShapeError` if it has other states or a
-    transition of another form, and for settings that make no sense,
-    :class:`FormatError` if ``out`` holds another run or a damaged checkpoint, :class:`FolderInUse` if another process writes
-    there, :class:`StorageError` if it cannot be written, :class:`RankLost` if another rank dies or does not answer.
+    Raises :class:`VocabularyMismatch` if ``initial`` is for another vocabulary, :class:`ShapeError` if it has another form, and
+    for settings that make no sense, :class:`FormatError` if ``out`` holds another run or a damaged checkpoint,
+    :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written, :class:`RankLost`.
 
     Examples
     --------
@@ -185,14 +184,15 @@ def _train(
 ) -> HMM | None:
     """Run EM on all ranks and write its result; return the HMM, None if it is finished in ``out`` or sharded.
 
-    ``start``: the name of the initial HMM. ``begin`` makes the part of it that each of these ranks holds, and the fingerprint of
-    its vocabulary.
+    ``start``: the name of the initial HMM. ``begin`` makes each rank's part of it, and the fingerprint of its vocabulary.
     """
     data = texts.data
     settings = recipe.settings | {"sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest}
     settings |= {"start": start}
     settings |= {} if texts.classes is None else {"token_classes": texts.fit.manifest.vocab_size}
     with ExitStack() as stack:
+        if recipe.hidden <= 128:  # operations of microseconds, less than waiting for a second thread
+            stack.enter_context(one_thread())
         team = stack.enter_context(ranks(device))
         device = own_device(device)
         team.check_same("train", settings | {"version": checkpoint.VERSIONS})

@@ -1,10 +1,11 @@
 """An endpoint as OpenAI's `chat/completions`, in which every answer satisfies its constraint: Starlette and `tt.Engine`.
 
-    pip install "tractile[examples]"
-    python examples/server.py --model FOLDER --port 8000        # without --model the embedded model
+    pip install ".[examples]"
+    python examples/server.py --model FOLDER --tools hermes --port 8000        # without --model the embedded model
 
-It takes `response_format` (`json_schema`, `json_object`), `tools` with `tool_choice`, `stream`, `max_tokens`, `temperature`,
-`top_p` and `seed`. What is wrong with a request has a status, also where the answer is streamed: 400, 503 (busy), 504 (late).
+It takes `response_format` (`json_schema`, `json_object`), `tools` with `tool_choice` and `parallel_tool_calls`, `stream`,
+`max_tokens`, `temperature`, `top_p` and `seed`. Calls are in the model's own format, which `--tools` names. What is wrong with a
+request has a status, also where the answer is streamed: 400, 503 (busy), 504 (late).
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import tractile as tt
+from tractile.constraints import Answer
+from tractile.constraints.tags.families import FAMILIES
 
 STATUS = {tt.errors.EngineBusy: 503, tt.errors.EngineClosed: 503, tt.errors.TimeLimitPassed: 504}
 
 
 def application(
-    model: Any, tokenizer: Any, name: str = "embedded", time_limit: float | None = 60.0
+    model: Any,
+    tokenizer: Any,
+    name: str = "embedded",
+    family: str = "hermes",
+    time_limit: float | None = 60.0,
 ) -> Starlette:
-    """Return the application; its engine runs as long as it does."""
+    """Return the application; its engine runs as long as it does. ``family``: the format of the model's calls of tools."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -48,21 +55,24 @@ def application(
     async def completions(request: Request) -> Response:
         try:
             asked = await request.json()
-            prompt, output, calls = prompt_of(asked, tokenizer), *output_of(asked)
-            settings = settings_of(asked)
+            output, settings = output_of(asked, family), settings_of(asked)
+            prompt = prompt_of(asked, tokenizer)
             engine = request.app.state.engine
             if asked.get("stream"):
                 stream = await engine.stream(prompt, output, **settings)
-                return StreamingResponse(events(stream, calls, name), media_type="text/event-stream")
-            value = await engine.generate(prompt, output, **settings, particles=1)
+                trigger = FAMILIES[family].trigger if asked.get("tools") else None
+                return StreamingResponse(events(stream, trigger, name), media_type="text/event-stream")
+            answer, post = await engine.generate(prompt, output, **settings, particles=1, posterior=True)
         except (tt.TractileError, ValueError, KeyError, TypeError) as error:
             status = STATUS.get(type(error), 400)
             body = {"message": str(error), "type": type(error).__name__, "param": None, "code": None}
             return JSONResponse({"error": body}, status)
-        message = message_of(value, calls)
-        reason = "tool_calls" if "tool_calls" in message else "stop"
-        usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 0)
-        choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
+        text = answer.text if answer.text or not answer.calls else None
+        message = {"role": "assistant", "content": text, **calls_of(answer)}
+        choice = {"index": 0, "message": message, "finish_reason": reason_of(answer), "logprobs": None}
+        counts = len(prompt), len(post.best.token_ids)
+        names = ("prompt_tokens", "completion_tokens", "total_tokens")
+        usage = dict(zip(names, (*counts, sum(counts)), strict=True))
         return JSONResponse({**heading(name, "chat.completion"), "choices": [choice], "usage": usage})
 
     routes = [
@@ -72,12 +82,15 @@ def application(
     return Starlette(routes=routes, lifespan=lifespan)
 
 
-def prompt_of(asked: dict[str, Any], tokenizer: Any) -> Any:
-    """Return the prompt: the messages for a tokenizer with a template, else their texts, one below the other."""
+def prompt_of(asked: dict[str, Any], tokenizer: Any) -> list[int]:
+    """Return the prompt's tokens: messages and tools by the tokenizer's template, else the texts, one below the other."""
     messages = [{**message, "content": text_of(message.get("content"))} for message in asked["messages"]]
-    if getattr(tokenizer, "chat_template", None):
-        return messages
-    return "\n".join(message["content"] for message in messages) or "\n"
+    if not getattr(tokenizer, "chat_template", None):
+        return tokenizer("\n".join(message["content"] for message in messages) or "\n").input_ids
+    text = tokenizer.apply_chat_template(
+        messages, tools=asked.get("tools"), tokenize=False, add_generation_prompt=True
+    )
+    return tokenizer(text, add_special_tokens=False).input_ids
 
 
 def text_of(content: Any) -> str:
@@ -87,21 +100,29 @@ def text_of(content: Any) -> str:
     return content or ""
 
 
-def output_of(asked: dict[str, Any]) -> tuple[Any, bool]:
-    """Return the output that a request asks for, and whether it is a call of a tool."""
-    tools, choice = asked.get("tools"), asked.get("tool_choice", "auto")
-    if tools and choice not in ("none", "auto"):
-        if isinstance(choice, dict):
-            chosen = choice["function"]["name"]
-            tools = [tool for tool in tools if tool["function"]["name"] == chosen]
-        return tools, True
+def output_of(asked: dict[str, Any], family: str) -> Any:
+    """Return the output that a request asks for: a text, calls of tools, or (`"auto"`) either."""
     format_ = asked.get("response_format") or {"type": "text"}
-    match format_["type"]:
-        case "json_schema":
-            return tt.constraints.json_schema(format_["json_schema"]["schema"]), False
-        case "json_object":
-            return tt.constraints.json_schema({"type": "object"}), False
-    return str, False
+    schema = {"type": "object"} if format_["type"] == "json_object" else None
+    if format_["type"] == "json_schema":
+        schema = format_["json_schema"]["schema"]
+    written = tt.constraints.output_type(str if schema is None else schema).constraint
+    choice = asked.get("tool_choice") or "auto"
+    if not asked.get("tools") or choice == "none":
+        return tt.constraints.OutputType(written, Answer)
+    parallel = asked.get("parallel_tool_calls") is not False
+    calls = tt.constraints.tool_calls(
+        asked["tools"],
+        family,
+        choice="required" if schema and choice == "auto" else choice,
+        parallel=parallel,
+    )
+    if schema is None or choice != "auto":
+        return calls
+    parse = tt.constraints.output_type(calls).parse
+    return tt.constraints.OutputType(
+        written | calls, lambda text: Answer(text) if written.accepts(text) else parse(text)
+    )
 
 
 def settings_of(asked: dict[str, Any]) -> dict[str, Any]:
@@ -117,32 +138,42 @@ def heading(name: str, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": name}
 
 
-def message_of(value: Any, calls: bool) -> dict[str, Any]:
-    """Return the message of an answer: a text, or a call."""
-    if not calls:
-        return {"role": "assistant", "content": value}
-    function = {"name": value.name, "arguments": json.dumps(dict(value.arguments))}
-    call = {"id": f"call_{uuid.uuid4().hex}", "type": "function", "index": 0, "function": function}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
+def reason_of(answer: Answer) -> str:
+    """Return why an answer ends."""
+    return "tool_calls" if answer.calls else "stop"
 
 
-async def events(stream: tt.decoding.Stream, calls: bool, name: str) -> AsyncIterator[str]:
-    """Yield an answer as events: a text as it comes, a call when it is there. A client that goes stops its request."""
-    head, reason = heading(name, "chat.completion.chunk"), "stop"
+def calls_of(answer: Answer) -> dict[str, Any]:
+    """Return the calls of an answer as a message has them; nothing if there are none."""
+    functions = [{"name": one.name, "arguments": json.dumps(dict(one.arguments))} for one in answer.calls]
+    calls = [
+        {"id": f"call_{uuid.uuid4().hex}", "type": "function", "index": i, "function": function}
+        for i, function in enumerate(functions)
+    ]
+    return {"tool_calls": calls} if calls else {}
+
+
+async def events(stream: tt.decoding.Stream, trigger: str | None, name: str) -> AsyncIterator[str]:
+    """Yield an answer as events: the text as it comes, up to the ``trigger`` of a call, and the calls at the end.
+
+    A client that goes stops its request.
+    """
+    head, sent = heading(name, "chat.completion.chunk"), ""
 
     def event(delta: dict[str, Any], reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
         return f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
 
     try:
-        yield event({"role": "assistant", "content": None if calls else ""})
+        yield event({"role": "assistant", "content": ""})
         async for part in stream:
-            if not calls and part.new:
-                yield event({"content": part.new})
-            if calls and part.done:
-                reason = "tool_calls"
-                yield event({"tool_calls": message_of(part.value, calls)["tool_calls"]})
-        yield event({}, reason)
+            text = part.value.text if part.done else text_before(part.text, trigger)
+            if len(text) > len(sent):
+                yield event({"content": text[len(sent) :]})
+                sent = text
+        if calls := calls_of(part.value):
+            yield event(calls)
+        yield event({}, reason_of(part.value))
     except tt.TractileError as error:
         yield f"data: {json.dumps({'error': {'message': str(error), 'type': type(error).__name__}})}\n\n"
     finally:
@@ -150,11 +181,21 @@ async def events(stream: tt.decoding.Stream, calls: bool, name: str) -> AsyncIte
     yield "data: [DONE]\n\n"
 
 
+def text_before(text: str, trigger: str | None) -> str:
+    """Return what of a text stands before the trigger of a call, or before what may become one."""
+    if trigger is None:
+        return text
+    text = text.partition(trigger)[0]
+    begun = (n for n in range(len(trigger) - 1, 0, -1) if text.endswith(trigger[:n]))
+    return text[: len(text) - next(begun, 0)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--model", type=Path, help="folder of a model of transformers; default: the embedded one"
     )
+    parser.add_argument("--tools", default="hermes", choices=FAMILIES, help="the format of the model's calls")
     parser.add_argument("--port", type=int, default=8000)
     given = parser.parse_args()
     if given.model is None:
@@ -164,9 +205,8 @@ def main() -> None:
 
         model = AutoModelForCausalLM.from_pretrained(given.model)
         tokenizer = AutoTokenizer.from_pretrained(given.model)
-    uvicorn.run(
-        application(model, tokenizer, given.model.name if given.model else "embedded"), port=given.port
-    )
+    name = given.model.name if given.model else "embedded"
+    uvicorn.run(application(model, tokenizer, name, given.tools), port=given.port)
 
 
 if __name__ == "__main__":

@@ -347,10 +347,10 @@ class TransformersLM(Multiplies):
         if self._limit is None:
             return
         length = len(self._texts.encode(prompt))
-        if length + new_tokens - 1 > self._limit:  # the last token is not read
+        if (room := self._limit + 1 - length) < new_tokens:  # the last token is not read
             raise ContextTooLong(
                 f"TransformersLM: a prompt of {length} tokens and {new_tokens} new ones are more than the model's {self._limit} "
-                f"positions; shorten the prompt, or give max_new_tokens={max(self._limit + 1 - length, 0)} or less"
+                f"positions; shorten the prompt{f', or give max_new_tokens={room} or less' * (room > 0)}"
             )
 
     def _check_lengths(self) -> None:

@@ -1,7 +1,7 @@
 """The keywords for which no value satisfies a schema.
 
-Keywords are left out, outer ones first, as long as the rest has no value either. Of a schema without a value each keyword that is
-then left is needed for that.
+Keywords are left out, outer ones first and ``properties`` after those beside it, as long as the rest has no value either. Of a
+schema without a value each keyword that is then left is needed for that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def conflict(root: Schema, reading: Reading, style: Style) -> str:
             if endless := without_end(root, lambda found: has_no_value(found, reading, style)):
                 return endless
             for path, inner in queue:
-                for key in [key for key in inner if key not in ANNOTATIONS]:
+                for key in sorted((key for key in inner if key not in ANNOTATIONS), key="properties".__eq__):
                     value, tried = inner.pop(key), tried + 1
                     if tried > MOST_TRIED:
                         return ""

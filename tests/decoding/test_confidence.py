@@ -101,23 +101,23 @@ def test_lists_unions_and_validators(lm):
 
 
 def test_prompts_hmms_and_tools(lm):
-    def feed(animal: Literal["cat", "dog"]) -> str:
+    def feed(a: Literal["cat", "dog"]) -> str:
         """Feed an animal."""
-        return animal
+        return a
 
     values, sures = tt.generate(
         *lm,
         [PROMPT, "The dog is"],
         feed,
-        max_new_tokens=40,
+        max_new_tokens=32,
         particles=2,
         hmm=[load_hmm(), None],
         confidence=True,
     )
     for call, sure in zip(values, sures, strict=True):
         assert sure["name"].probability("feed") == pytest.approx(1)
-        assert set(sure) == {"name", "arguments.animal"}
-        assert sure["arguments.animal"].probability(call.arguments["animal"]) > 0
+        assert set(sure) == {"name", "arguments.a"}
+        assert sure["arguments.a"].probability(call.arguments["a"]) > 0
 
 
 def test_what_goes_with_no_confidence(lm):

@@ -123,13 +123,12 @@ def test_calls_run_beside_an_event_loop():
         async def clock():
             nonlocal ticks
             while True:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
                 ticks += 1
 
         beside = asyncio.create_task(clock())
         calls = [
-            tt.decoding.generate_async(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=40, seed=seed)
-            for seed in (1, 2)
+            tt.decoding.generate_async(MODEL, TOKENIZER, PROMPT, Pet, seed=seed, **more) for seed in (1, 2)
         ]
         streams = [written(seed) for seed in (3, 4)]
         found = await asyncio.gather(*calls, *streams)
@@ -137,12 +136,12 @@ def test_calls_run_beside_an_event_loop():
         return found[:2], found[2:], ticks
 
     async def written(seed):
-        more = {"max_new_tokens": 40, "seed": seed}
-        return [part async for part in tt.decoding.stream_async(MODEL, TOKENIZER, PROMPT, Pet, **more)]
+        asked = {"max_new_tokens": 40, "seed": seed}
+        return [part async for part in tt.decoding.stream_async(MODEL, TOKENIZER, PROMPT, Pet, **asked)]
 
+    more = {"max_new_tokens": 40, "particles": 4}
     values, streams, ticks = asyncio.run(both())
-    alone = [tt.generate(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=40, seed=seed) for seed in (1, 2)]
-    assert values == alone
+    assert values == [tt.generate(MODEL, TOKENIZER, PROMPT, Pet, seed=seed, **more) for seed in (1, 2)]
     assert streams == [parts_of(Pet, max_new_tokens=40, seed=seed) for seed in (3, 4)]
     assert ticks > len(streams[0])
 

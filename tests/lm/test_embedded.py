@@ -96,6 +96,7 @@ def test_the_model_predicts_stories() -> None:
     assert bits < 0.7, f"{bits:.3f} bits a byte"
 
 
+@pytest.mark.long
 def test_passages_are_short_and_end() -> None:
     """Half of the passages or more end within 48 tokens, and what they say is text."""
     _, tokenizer = lm()
@@ -130,6 +131,7 @@ def test_hmm_is_normalised_and_knows_the_end() -> None:
     assert (model.transition.dense()[:, -1] > 0).all()  # any text may end at any place
 
 
+@pytest.mark.long
 def test_hmm_follows_the_model() -> None:
     """On fresh samples of the language model: far better than independent tokens, and never better than the model itself
     by more than chance (a divergence is not negative; 128 samples, four standard errors)."""

@@ -292,11 +292,6 @@ def test_a_budget_beyond_the_context_is_refused_before_the_model_is_called(promp
     room = 24 + 1 - len(prompt)  # the last token is not read
     assert tt.smc(lm, prompt, None, particles=2, max_new_tokens=room).texts
     model.register_forward_hook(lambda *_: pytest.fail("the model was called"))
-    with pytest.raises(tt.errors.ContextTooLong, match=f"give max_new_tokens={room} or less"):
-        tt.smc(
-            tt.TransformersLM(model, None, eos_token_id=EOS),
-            prompt,
-            None,
-            particles=2,
-            max_new_tokens=room + 1,
-        )
+    for given, said in ((prompt, f"give max_new_tokens={room} or less"), ([3] * 25, "shorten the prompt$")):
+        with pytest.raises(tt.errors.ContextTooLong, match=said):
+            tt.smc(lm, given, None, particles=2, max_new_tokens=room + 1)

@@ -19,6 +19,7 @@ HMM = tt.embedded.load_hmm()
 IDS = TOKENIZER("Once upon a time", return_tensors="pt", return_token_type_ids=False)
 NAME = tt.constraints.regex(r" [A-Z][a-z]{2,9}\.")
 DOG = tt.constraints.keywords(["dog"], inflections=False)
+ask = partial(tt.generate, MODEL, TOKENIZER)
 
 
 class Pet(BaseModel):
@@ -60,21 +61,10 @@ def refused(seed):
 
 
 CALLS = {
-    "literal": lambda seed: tt.generate(
-        MODEL, TOKENIZER, "Tom has a", Literal[" cat", " dog"], max_new_tokens=6, seed=seed
-    ),
-    "class": lambda seed: tt.generate(
-        MODEL, TOKENIZER, "Tom", Pet, max_new_tokens=32, particles=4, seed=seed
-    ),
-    "guided": lambda seed: tt.generate(
-        MODEL,
-        TOKENIZER,
-        "Tom has a",
-        DOG,
-        hmm=HMM,
-        method=LookaheadProposal(1.0),
-        max_new_tokens=10,
-        seed=seed,
+    "literal": lambda seed: ask("Tom has a", Literal[" cat", " dog"], max_new_tokens=6, seed=seed),
+    "class": lambda seed: ask("Tom", Pet, max_new_tokens=32, particles=4, seed=seed),
+    "guided": lambda seed: ask(
+        "Tom has a", DOG, hmm=HMM, method=LookaheadProposal(1.0), max_new_tokens=10, seed=seed
     ),
     "one lm": lambda seed: tt.smc(LM, "Tom has a", NAME, particles=3, max_new_tokens=10, seed=seed).texts,
     "stream": streamed,

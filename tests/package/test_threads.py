@@ -119,8 +119,13 @@ def test_chains_moves_and_corpora_of_small_models_use_one_thread(network, tmp_pa
     with threads_of(network) as seen:
         tt.inference.smc.mcmc(lm, [1], FA, samples=2, chains=2, burn_in=1, max_new_tokens=4)
         tt.inference.smc.resample_move(lm, [1], FA, particles=2, max_new_tokens=4)
-        tt.distill.sample(lm, tmp_path / "corpus", 4, 3, [[1]])
+        corpus = tt.distill.sample(lm, tmp_path / "corpus", 4, 3, [[1]])
     assert seen == {1}
+    for hidden, used in ((128, 1), (129, 2)):
+        start = lambda: seen.add(torch.get_num_threads()) or tt.HMM.random(hidden, 4)  # noqa: B023, E731
+        seen.clear()
+        tt.distill.train(corpus, hidden, epochs=1, initial=start, held_out=0)
+        assert seen == {used}
 
 
 def test_the_number_is_restored_after_an_error_and_never_raised(network):

@@ -117,7 +117,7 @@ def test_dead_particles_are_not_shown():
         (every_token, "ab", "ab"), (at_end, "ab", ""), (every_line, "a\nb", "a\n"), (every_line, "ab", ""),
         (every_clause, "Yes, it is 3.5", "Yes,"), (every_clause, "He left. So", "He left."), (every_clause, "Done.", ""),
         (every_statement, "x = 1\ny = (2,\n 3", "x = 1\n"),
-        (every_statement, "x = 1\ny = (2,\n 3)\n", "x = 1\ny = (2,\n 3)\n"),
+        (every_statement, "x = 1\ny = {2,\n 3}\n", "x = 1\ny = {2,\n 3}\n"),
         (every_statement, "SELECT ';' FROM t; DE", "SELECT ';' FROM t;"),
         (every_statement, 'd = """a\nb"""\nc', 'd = """a\nb"""\n'), (every_statement, 'd = "a\\"\n;', ""),
         (every_statement, 'd = "\\"a"\ne', 'd = "\\"a"\n'), (every_statement, 'd = "a\\\\"\ne;"', 'd = "a\\\\"\ne;'),
