@@ -60,13 +60,13 @@ def begun(given: Iterable[Node], is_empty: Callable[[Node], bool]) -> list[Node]
 def left_recursive(root: Node) -> list[set[Node]]:
     """Return the sets of rules that reach themselves and each other before a byte has been read."""
     rules = (node for node in reachable(root) if node.kind is Kind.RULE)
-    if not (first := begun(rules, lambda node: bool(node.parts) or _is_nullable(node, bool))):
+    first = begun(rules, lambda node: bool(node.parts) or _is_nullable(node, bool))
+    empty = least(first, _is_nullable).__contains__
+    if len(least(first, lambda node, has: all(map(has, first_parts(node, empty))))) == len(first):
         return []
     import networkx as nx
 
-    empty, graph = least(first, _is_nullable), nx.DiGraph()
-    for node in first:
-        graph.add_edges_from((node, part) for part in first_parts(node, empty.__contains__))
+    graph = nx.DiGraph([(node, part) for node in first for part in first_parts(node, empty)])
     connected = nx.strongly_connected_components(graph)
     circles = [some for some in connected if len(some) > 1 or graph.has_edge(*some, *some)]
     return [{node for node in some if node.kind is Kind.RULE} for some in circles]
