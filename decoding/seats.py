@@ -1,7 +1,7 @@
 """The batch of an engine: requests come and go, and all that are there are extended by one pass of the language model.
 
-A :class:`QueuedCall` runs the ordinary sampler on its :class:`Seat`, a language model whose rows are rows of the batch. What a seat
-is asked for is done in the next round, with what the others are asked for.
+A :class:`QueuedCall` runs the ordinary sampler on its :class:`Seat`, a language model whose rows are rows of the batch. What a
+seat is asked for is done in the next round, with what the others are asked for.
 """
 
 from __future__ import annotations

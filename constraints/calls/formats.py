@@ -71,9 +71,8 @@ def entries(given: Any, path: str = "tools") -> Iterator[tuple[Any, str]]:
         held = [key for key in LISTS if given.get(key) is not None]
         for key, value in given.items():
             if key not in {*held, *BESIDE_LISTS} and value is not None:
-                raise FormatError(
-                    f"{path}.{key} is not read beside {held or [*LISTS]}; give the list of tools alone"
-                )
+                why = f"is not read beside {held or [*LISTS]}; give the list of tools alone"
+                raise FormatError(f"{path}.{key} {why}")
         for key in held:
             yield from entries(given[key], f"{path}.{key}")
     elif not (isinstance(given, Mapping) and given.keys() == {"cachePoint"}):  # Bedrock's mark, no tool
@@ -122,8 +121,9 @@ def definition(tool: Any, path: str) -> ToolDefinition:
 
 def schema_of(parameters: Any, key: str, name: str, path: str) -> Mapping[str, Any]:
     """Return the JSON Schema of the parameters under a key of a tool."""
-    if key == "inputSchema" and isinstance(parameters, Mapping) and parameters.keys() == {"json"}:
-        parameters, path = parameters["json"], f"{path}.json"
+    inner = next(iter(parameters)) if isinstance(parameters, Mapping) and len(parameters) == 1 else None
+    if inner == "jsonSchema" or (inner == "json" and key == "inputSchema"):
+        parameters, path = parameters[inner], f"{path}.{inner}"
     if isinstance(parameters, list):
         parameters, needed = named(parameters, path), False
     else:

@@ -7,13 +7,11 @@ RFC 5234 (``ALPHA``, ``DIGIT``, ``CRLF`` …) are there unless the grammar defin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from ...errors import UnsupportedConstraint
 from ..automata import nfa, utf8
-from .expressions import ExpressionReader
-from .notations import Token, Tree
+from .notations import Parser, Token, TokenReader
 from .tree import Choice, Expression, Ref, Series, text_of
 
 ABNF = r"""
@@ -43,33 +41,33 @@ CORE = """
 BASES = {"b": 2, "d": 10, "x": 16}
 
 
-class AbnfReader(ExpressionReader):
+class AbnfReader(TokenReader):
     """A reader of the rules of ABNF."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
         super().__init__(tokens)
         self.names: dict[str, str] = {}  # a name in small letters: as its rule has it
 
-    def read(self, rules: Sequence[tuple[Token, Tree]], core: Sequence[tuple[Token, Tree]]) -> None:
+    def read(self, grammar: Parser, core: Parser) -> None:
         """Add the rules of a grammar, and those of the ``core`` that it does not define."""
-        own = {head.lower() for head, _ in rules}
-        rules = [*rules, *(rule for rule in core if rule[0].lower() not in own)]
-        for head, _ in rules:
+        own = {head.lower() for head in grammar.heads}
+        for head in (*grammar.heads, *core.heads):
             self.names.setdefault(head.lower(), str(head))
+        rules = grammar.rules(self)
+        rules += (rule for rule in core.rules(self) if rule[0].lower() not in own)
         options: dict[str, list[Expression]] = {}
         for head, body in rules:
             name, more = self.names[head.lower()], head.kind == "MORE"
             if more != (name in options):
                 what = "has no rule to add to (=/)" if more else "is defined already: add more with =/"
                 raise UnsupportedConstraint(f"{name!r} {what}", path=f"line {head.line}")
-            options.setdefault(name, []).append(self.expression(body, {}))
+            options.setdefault(name, []).append(body)
             self.lines.setdefault(name, head.line)
         self.rules = {name: found[0] if len(found) == 1 else Choice(found) for name, found in options.items()}
 
-    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
-        """Return the expression of a tree that only ABNF has."""
-        [token] = tree.children
-        match tree.data:
+    def leaf(self, token: Token) -> Expression:
+        """Return the expression of a token."""
+        match token.kind:
             case "call":
                 return Ref(self.names.get(token.lower(), str(token)), token.line)
             case "prose":  # the name of a rule, or words, which are refused where the start needs them
@@ -80,7 +78,7 @@ class AbnfReader(ExpressionReader):
         sensitive, text = token[:2].lower() == "%s", token[token.index('"') + 1 : -1]
         return self.word(text, token.line) if sensitive else either_case(text)
 
-    def counts(self, token: Any) -> tuple[int, int | None]:
+    def counts(self, token: Token) -> tuple[int, int | None]:
         """Return the fewest and the most repetitions of ``n``, ``n*``, ``*m``, ``n*m`` or ``*``."""
         if "#" in token:
             raise UnsupportedConstraint(
@@ -103,7 +101,7 @@ def either_case(text: str) -> Expression:
     return text_of(nfa.concat([utf8.utf8(utf8.normalize([(p, p) for p in each])) for each in points]))
 
 
-def numeric_value(token: Any) -> Expression:
+def numeric_value(token: Token) -> Expression:
     """Return the expression of ``%x41``, ``%x41-5A`` or ``%d13.10``."""
     where, base, digits = f"line {token.line}", BASES[token[1].lower()], token[2:]
     try:

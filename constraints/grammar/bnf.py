@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ...errors import UnsupportedConstraint
 from ..narrowing import merged
 from .abnf import ABNF, CORE, AbnfReader
-from .expressions import ExpressionReader
-from .notations import Parser, Token, Tree
+from .notations import Parser, TokenReader
 from .readers import EBNF, EXTENSIONS, GBNF, BnfReader
 from .tree import Rules
 from .w3c import W3C, W3cReader, is_w3c
@@ -21,23 +20,23 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str]) -> Rules:
     """
     if syntax == "abnf":
         reader = AbnfReader(tokens)
-        reader.read(*(Parser(each, ABNF, "ABNF", fewest=1).rules() for each in (text, CORE)))
+        reader.read(*(Parser(each, ABNF, "ABNF", fewest=1) for each in (text, CORE)))
         return Rules(reader.rules, reader.lines)
     if syntax == "gbnf":
-        return read(Parser(text, GBNF, "GBNF", instead=EXTENSIONS).rules(), BnfReader(tokens))
+        return read(Parser(text, GBNF, "GBNF", instead=EXTENSIONS), BnfReader(tokens))
     if is_w3c(text):
-        rules = Parser(text, W3C, "EBNF").rules()
-        return read(rules, W3cReader(tokens, [head for head, _ in rules]))
-    return read(Parser(text, EBNF, "EBNF").rules(), BnfReader(tokens))
+        parser = Parser(text, W3C, "EBNF")
+        return read(parser, W3cReader(tokens, parser.heads))
+    return read(Parser(text, EBNF, "EBNF"), BnfReader(tokens))
 
 
-def read(rules: Sequence[tuple[Token, Tree]], reader: ExpressionReader) -> Rules:
-    """Return the rules of the trees of a grammar. Raises ``UnsupportedConstraint`` for a rule that is defined twice."""
-    for name, body in rules:
+def read(parser: Parser, reader: TokenReader) -> Rules:
+    """Return the rules of a grammar. Raises ``UnsupportedConstraint`` for a rule that is defined twice."""
+    for name, body in parser.rules(reader):
         if name in reader.rules:
             raise UnsupportedConstraint(
                 f"the rule {str(name)!r} is defined on line {reader.lines[name]} already",
                 path=f"line {name.line}",
             )
-        reader.rules[str(name)], reader.lines[str(name)] = reader.expression(body, {}), name.line
+        reader.rules[str(name)], reader.lines[str(name)] = body, name.line
     return Rules(reader.rules, reader.lines, merged(reader.narrowed))

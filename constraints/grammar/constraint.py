@@ -144,8 +144,8 @@ def read_rules(
         )
     try:
         with limited():
-            spend(cost_of_parsing(text))
             if syntax == "lark":
+                spend(cost_of_parsing(text))
                 first = start or "start"
                 rules = LarkReader(text, tokens or {}, sources, declared, postlex).rules_from(first)
                 first = "" if "" in rules.rules else first

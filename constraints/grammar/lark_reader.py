@@ -11,7 +11,6 @@ from ..automata import nfa
 from ..automata.work import spend
 from ..narrowing import merged
 from .definitions import Definition, definitions
-from .expressions import ExpressionReader
 from .ignored import Ignored
 from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
@@ -19,7 +18,8 @@ from .layout_reader import NARROWED, LayoutReader
 from .operations import json_value
 from .sources import Sources
 from .terminals import Terminal
-from .tree import Choice, Expression, Ref, Rules, Series, Text, text_of
+from .token_references import ExpressionReader, excludes
+from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text, text_of
 
 BLANK = " "
 """The rule of what is ignored before a nested grammar or a value in JSON."""
@@ -136,9 +136,21 @@ class LarkReader(ExpressionReader):
 
     # ------------------------------------------------------------ expressions
 
-    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
-        """Return the expression of a tree that only Lark's notation has, or of a terminal."""
+    def expression(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
+        """Return the expression of a tree. ``given``: what the parameters of its rule stand for."""
+        spend(5)
         match tree.data, tree.children:
+            case "choice", parts:
+                return Choice([self.expression(part, given) for part in parts])
+            case "series", parts:
+                return Series([self.expression(part, given) for part in parts])
+            case (("optional" | "times"), [part, *times]):
+                low, high = counts(*times) if times else (0, 1)
+                if part.data == "token" and excludes(part.children[0]):
+                    return self.reference(part.children[0], low, high)
+                return Repeat(self.expression(part, given), low, high)
+            case "token", [token]:
+                return self.reference(token)
             case "alias", [part, _]:
                 return self.expression(part, given)
             case "call", [name]:
@@ -177,10 +189,6 @@ class LarkReader(ExpressionReader):
         """Return a call of the terminal of one text."""
         name = json.dumps(text, ensure_ascii=False)
         return self.terminal(name, line, lambda: Terminal(nfa.literal(text.encode())))
-
-    def counts(self, token: Any) -> tuple[int, int | None]:
-        """Return the fewest and the most repetitions of a quantifier."""
-        return counts(token)
 
     def standing_alone(self, token: Any, found: Expression) -> Ref:
         """Return a call of a nested grammar or a value in JSON, behind what is ignored."""

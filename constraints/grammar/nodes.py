@@ -25,7 +25,7 @@ from ..engine.expansion import expanded
 from ..program import nodes, tables
 from ..program.left_recursion import without_empty, without_left_recursion
 from ..program.node import Kind, Node
-from ..program.nodes import EMPTY, NOTHING
+from ..program.nodes import NOTHING
 from ..program.prune import pruned
 from .columns import is_block, with_columns
 from .first_matches import with_first_matches
@@ -37,12 +37,13 @@ from .tree import (
     Ref,
     Repeat,
     Rules,
+    Series,
     Text,
     Without,
     calls,
     has_empty_text,
+    parts_of,
     settle,
-    texts_of,
 )
 
 MOST_REPEATED = 32  # states of a table that stands for a repeat
@@ -59,9 +60,14 @@ def program(rules: Rules, first: str) -> Node:
     try:
         with limited():
             layout = rules.layout
+            texts = [
+                each
+                for rule in rules.rules.values()
+                for each in (rule, *parts_of(rule))
+                if isinstance(each, Text)
+            ]
             if layout is not None:
                 rules, first = with_indentation(rules, first, layout)
-            texts = [text for rule in rules.rules.values() for text in texts_of(rule)]
             looks = any(text.before is not None for text in texts)
             ends_first = any(text.ends_first for text in texts)
             if looks and ends_first:
@@ -100,18 +106,18 @@ class RuleWriter:
         self.empty = dict.fromkeys(self.rules, False)
         settle(self.rules, self.empty, lambda name: self.is_empty(self.rules[name]))
         self.counted = dict.fromkeys(self.rules, False)  # whether a rule has a budget or calls one that has
-        settle(
-            self.rules,
-            self.counted,
-            lambda name: (
-                name in rules.budgets or any(self.counted.get(call.rule) for call in calls(self.rules[name]))
-            ),
-        )
+        if rules.budgets:
+            settle(self.rules, self.counted, self.counts)
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
         # By the id of an expression, which is kept.
         self._written: dict[tuple[int, float, bool], tuple[Expression, Node]] = {}
         self._later: list[tuple[str, float, bool]] = []
+
+    def counts(self, name: str) -> bool:
+        """Return whether a rule has a budget, or calls one that is known to count."""
+        called = (call.rule for call in calls(self.rules[name]))
+        return name in self.grammar.budgets or any(map(self.counted.get, called))
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
@@ -160,19 +166,19 @@ class RuleWriter:
 
     def node(self, e: Expression, most: float = math.inf, nonempty: bool = False) -> Node:
         """Return the node of an expression's texts."""
+        if isinstance(e, Text):
+            return without_the_empty_text(e.node) if nonempty and e.is_empty else e.node
+        if isinstance(e, Ref):
+            return self.rule(e.rule, most, nonempty)
         key = id(e), most, nonempty
         if key not in self._written:  # a part that may be empty is asked for twice, and so are its parts
             self._written[key] = e, self.made(e, most, nonempty)
         return self._written[key][1]
 
-    def made(self, e: Expression, most: float, nonempty: bool) -> Node:
+    def made(self, e: Series | Choice | Repeat | Without, most: float, nonempty: bool) -> Node:
         """Return the node of an expression's texts, anew."""
-        spend(5)
+        spend(5 * (1 + len(parts_of(e))))
         match e:
-            case Text():
-                return without_the_empty_text(e.node) if nonempty and e.is_empty else e.node
-            case Ref():
-                return self.rule(e.rule, most, nonempty)
             case Repeat():
                 is_empty = self.is_empty(e.part)
                 low = 0 if is_empty else e.low
@@ -183,7 +189,7 @@ class RuleWriter:
             case Choice():
                 return factored([self.node(part, most, nonempty) for part in e.parts])
         if not nonempty or not self.is_empty(e):
-            return nodes.seq(*(self.node(part, most) for part in e.parts))
+            return nodes.seq(*[self.node(part, most) for part in e.parts])
         parts = [self.node(part, most) for part in e.parts]
         spend(len(parts) ** 2 / 10)
         return factored(
@@ -229,12 +235,19 @@ def factored(options: Sequence[Node]) -> Node:
     flat = [one for option in options for one in (option.parts if option.kind is Kind.ALT else (option,))]
     if len(flat) < 2:
         return nodes.alt(*flat)
-    groups: dict[Node | None, list[Node]] = {}
+    groups: dict[Node | None, list[tuple[Node, ...]]] = {}
     for option in flat:
         parts = option.parts if option.kind is Kind.SEQ else (option,)
-        groups.setdefault(parts[0] if parts else None, []).append(nodes.seq(*parts[1:]))
+        groups.setdefault(parts[0] if parts else None, []).append(parts)
+    if len(groups) == len(flat):
+        return nodes.alt(*flat)
     return nodes.alt(
-        *(EMPTY if first is None else nodes.seq(first, factored(rests)) for first, rests in groups.items())
+        *(
+            nodes.seq(*alike[0])
+            if len(alike) == 1 or first is None
+            else nodes.seq(first, factored([nodes.seq(*parts[1:]) for parts in alike]))
+            for first, alike in groups.items()
+        )
     )
 
 

@@ -1,16 +1,17 @@
-"""The notations of GBNF (llama.cpp) and plain EBNF, and the expressions of their parse trees."""
+"""The notations of GBNF (llama.cpp) and plain EBNF, and the expressions of their tokens."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
 
 from ...errors import UnsupportedConstraint
 from ..automata import utf8
+from ..program import nodes, tables
+from ..program.node import Node
 from ..regex.constraint import regex
-from .expressions import ExpressionReader
-from .tree import Expression, Ref, Repeat, Series, Without, text_of
+from .notations import Token, TokenReader
+from .tree import Expression, Ref, Text, text_of
 
 GBNF = r"""
     \s+ | \#[^\n]* | (?P<token>!?<[^>\n]*>) | (?P<HEAD>[\w-]+)\s*::= | (?P<ATTRIBUTE>[\w-]+\[[^\]\n]*\]\s*::=)
@@ -35,44 +36,40 @@ EXTENSIONS = {
     "ATTRIBUTE": "Lark has rule[max_tokens=5]: …, rule[lazy]: …",
 }
 """The macros of xgrammar's EBNF and attributes of rules, and what to write instead."""
-ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 SHORT = dict(zip("nrt0abfve", "\n\r\t\0\a\b\f\v\x1b", strict=True))
 PLAIN = "\\\"'[]^-/?"
 
 
-class BnfReader(ExpressionReader):
+class BnfReader(TokenReader):
     """A reader of the rules of GBNF or EBNF."""
 
-    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
-        """Return the expression of a tree that Lark's notation does not have, or not with this meaning."""
-        match tree.data, tree.children:
-            case "many", [part]:
-                return Repeat(self.expression(part, given), 0, None)
-            case "without", [part, sign, minus]:
-                return Without(self.expression(part, given), self.expression(minus, given), sign.line)
-            case "lookahead", _:  # a hint of what follows the rule, which reads nothing
-                return Series([])
-            case "call", [name]:
-                return Ref(str(name), name.line)
-            case "string", [token]:
+    def leaf(self, token: Token) -> Expression:
+        """Return the expression of a token."""
+        match token.kind:
+            case "call":
+                return Ref(str(token), token.line)
+            case "string":
                 return self.word(unescaped(token[1:-1], token.line), token.line)
-            case "char_range", [token]:
+            case "char_class":
+                return Text(char_class(token))
+            case "token":
+                return self.reference(token)
+            case "char_range":
                 low, high = (unescaped(each[1:-1], token.line) for each in re.findall(STRING, token))
                 if not len(low) == len(high) == 1 or low > high:
                     raise UnsupportedConstraint(
                         f"{token} is no range of characters", path=f"line {token.line}"
                     )
                 return text_of(utf8.utf8(utf8.normalize([(ord(low), ord(high))])))
-            case "regex", [token]:
+            case "regex":
                 try:
                     return text_of(regex(token[1:-1]).nfa)
                 except UnsupportedConstraint as error:
                     raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
-            case "char_class", [token]:
-                return text_of(utf8.utf8(char_class(token)))
         return text_of(utf8.utf8(utf8.EVERY))
 
-    def counts(self, token: Any) -> tuple[int, int | None]:
+    def counts(self, token: Token) -> tuple[int, int | None]:
         """Return the fewest and the most repetitions of ``* + ?`` or ``{low,high}``."""
         if token in "*+?":
             return int(token == "+"), 1 if token == "?" else None
@@ -85,23 +82,22 @@ class BnfReader(ExpressionReader):
 
 def unescaped(text: str, line: int) -> str:
     """Return a text with its escapes decoded."""
-    found = ""
-    for match in ESCAPE.finditer(text):
-        *codes, letter, plain = match.groups()
+
+    def decoded(match: re.Match[str]) -> str:
+        *codes, letter = match.groups()
         code = next((c for c in codes if c), None)
         if code is not None and int(code, 16) <= 0x10FFFF:
-            found += chr(int(code, 16))
-        elif plain or (letter and letter in PLAIN):
-            found += plain or letter
-        elif letter in SHORT:
-            found += SHORT[letter]
-        else:
-            raise UnsupportedConstraint(f"unknown escape {match[0]!r}", path=f"line {line}")
-    return found
+            return chr(int(code, 16))
+        if letter and (letter in PLAIN or letter in SHORT):
+            return SHORT.get(letter, letter)
+        raise UnsupportedConstraint(f"unknown escape {match[0]!r}", path=f"line {line}")
+
+    return ESCAPE.sub(decoded, text) if "\\" in text else text
 
 
-def char_class(token: Any) -> utf8.CodePoints:
-    """Return the characters of ``[a-z\\n]`` or ``[^…]``."""
+@lru_cache(1024)
+def char_class(token: Token) -> Node:
+    """Return the node of the characters of ``[a-z\\n]`` or ``[^…]``."""
     negated = token[1] == "^"
     body = token[1 + negated : -1]
     ranges = []
@@ -114,4 +110,4 @@ def char_class(token: Any) -> utf8.CodePoints:
             raise UnsupportedConstraint(f"{match[0]!r} is no range of characters", path=f"line {token.line}")
         ranges.append((ord(low), ord(high)))
     points = utf8.normalize(ranges)
-    return utf8.negate(points) if negated else points
+    return nodes.lex(tables.of_nfa(utf8.utf8(utf8.negate(points) if negated else points)))

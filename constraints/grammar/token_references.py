@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import Any
 
 from ...circuits.narrowing import TOKEN
 from ...errors import UnsupportedConstraint
@@ -20,7 +21,29 @@ from ..automata import dfa, nfa
 from ..narrowing import Narrowing
 from ..program import nodes, tables
 from ..words.free_text import without_any
-from .tree import Text, text_of
+from .tree import Choice, Expression, Text, text_of
+
+
+class ExpressionReader:
+    """What the readers of all syntaxes have in common. ``tokens``: the texts of tokens that are named by number."""
+
+    def __init__(self, tokens: Mapping[int, str]) -> None:
+        self.tokens = tokens
+        self.rules: dict[str, Expression] = {}
+        self.lines: dict[str, int] = {}
+        self.narrowed: list[Narrowing] = []
+
+    def reference(self, token: Any, low: int = 1, high: int | None = 1) -> Expression:
+        """Return the expression of a token that is named; of those that are excluded, ``low`` to ``high`` others."""
+        texts, narrowed = referred(token, self.tokens, token.line)
+        self.narrowed += narrowed
+        if excludes(token):
+            return other_tokens(texts, low, high)
+        return Choice([self.word(text, token.line) for text in texts])
+
+    def word(self, text: str, line: int) -> Expression:
+        """Return the expression of one text."""
+        return Text(nodes.text(text.encode()))
 
 
 def referred(reference: str, tokens: Mapping[int, str], line: int) -> tuple[list[str], list[Narrowing]]:

@@ -43,7 +43,7 @@ class Compound:
     @cached_property
     def called(self) -> Sequence[Ref]:
         """The calls in it."""
-        return tuple(call for part in parts_of(self) for call in calls(part))
+        return [each for each in expressions(self) if isinstance(each, Ref)]
 
 
 def text_of(words: Nfa, ends_first: bool = False) -> Text:
@@ -163,12 +163,13 @@ def calls(expression: Expression) -> Sequence[Ref]:
     return (expression,) if isinstance(expression, Ref) else expression.called
 
 
-def texts_of(expression: Expression) -> Iterator[Text]:
-    """Yield the texts in an expression."""
-    if isinstance(expression, Text):
-        yield expression
-    for part in parts_of(expression):
-        yield from texts_of(part)
+def expressions(*given: Expression | Compound) -> Iterator[Expression | Compound]:
+    """Yield some expressions and those that they are made of, in the order in which they stand."""
+    todo = list(reversed(given))
+    while todo:
+        yield (expression := todo.pop())
+        if isinstance(expression, Compound):
+            todo += reversed(parts_of(expression))
 
 
 def reachable_rules(rules: Mapping[str, Expression], start: str) -> dict[str, None]:

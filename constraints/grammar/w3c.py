@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ...errors import UnsupportedConstraint
 from ..automata import utf8
+from .notations import Token
 from .readers import BnfReader
-from .tree import Expression, Ref, text_of
+from .tree import Expression, text_of
 
 W3C = r"""
     (?:\A|\n)[ \t]*\[\d+\w*\](?=[ \t]+[a-zA-Z_][\w-]*\s*::=) | [^\S\n]+ | \n
@@ -59,20 +59,20 @@ class W3cReader(BnfReader):
         super().__init__(tokens)
         self.heads = heads
 
-    def other(self, tree: Any, given: Mapping[Any, Ref]) -> Expression:
+    def leaf(self, token: Token) -> Expression:
         """Return the expression of a string, a class or a character; what else there is is as in EBNF."""
-        match tree.data, tree.children:
-            case "string", [token]:
+        match token.kind:
+            case "string":
                 refuse_escapes(ESCAPED, token)
                 return self.word(token[1:-1], token.line)
-            case "code", [token]:
+            case "code":
                 code = code_point(token, token.line)
                 return text_of(utf8.utf8(utf8.normalize([(code, code)])))
-            case "char_class", [token]:
+            case "char_class":
                 return text_of(utf8.utf8(self.characters(token)))
-        return super().other(tree, given)
+        return super().leaf(token)
 
-    def characters(self, token: Any) -> utf8.CodePoints:
+    def characters(self, token: Token) -> utf8.CodePoints:
         """Return the characters of a class. Raises ``UnsupportedConstraint`` for brackets that may mean an optional part."""
         where, body = f"line {token.line}", token[1:-1]
         if NOTE.match(token):
@@ -96,7 +96,7 @@ class W3cReader(BnfReader):
         return utf8.negate(points) if negated else points
 
 
-def refuse_escapes(escaped: re.Pattern[str], token: Any) -> None:
+def refuse_escapes(escaped: re.Pattern[str], token: Token) -> None:
     """Raise ``UnsupportedConstraint`` for what is an escape in other notations."""
     if found := escaped.search(token[1:-1]):
         raise UnsupportedConstraint(

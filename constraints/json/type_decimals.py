@@ -60,11 +60,9 @@ def a_number(value: Any) -> int | float:
 
 def decimal_places(places: int | None) -> Schema:
     """Return the schema of numbers with at most ``places`` digits after the point; an empty schema if that excludes none."""
-    return (
-        {}
-        if places is None or places > EXACT_DIGITS
-        else {"multipleOf": float(f"1e-{places}") if places else 1}
-    )
+    if places is None or places > EXACT_DIGITS:
+        return {}
+    return {"multipleOf": float(f"1e-{places}") if places else 1}
 
 
 def decimal_text(digits: int | None, places: int | None) -> Schema:

@@ -17,6 +17,8 @@ Schema = dict[str, Any]
 
 MARK = "x-tractile-differs"
 """The member of a schema that holds its marks: lists of keyword, asked, given, why."""
+NAMES = "x-tractile-names"
+"""The member of a schema that holds the names which stand for its listed values, as keys of a ``dict``."""
 REFUSED = "refused"
 """The keyword of the mark of a type that is refused."""
 
@@ -52,6 +54,7 @@ def narrowings(schema: Any, path: str = "") -> tuple[Any, tuple[Narrowing, ...]]
     if not isinstance(schema, dict):
         return schema, ()
     schema = written(schema)
+    schema.pop(NAMES, None)
     found = list[Narrowing]()
     for keyword, asked, given, why in schema.pop(MARK, []):
         if keyword == REFUSED:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from .type_decimals import WHOLE
-from .type_marks import MARK, Schema, differing, with_marks
+from .type_marks import MARK, NAMES, Schema, differing, with_marks
 from .type_ranges import whole
 
 INTEGER, NUMBER = rf"-?{WHOLE}", rf"-?{WHOLE}(?:\.[0-9]+)?"
@@ -39,10 +39,14 @@ def member_names(keys: Any) -> Schema | bool:
         return True
     if "anyOf" in keys:
         rest = {key: value for key, value in keys.items() if key != "anyOf"}
-        return {**rest, "anyOf": [names_of(each) for each in keys["anyOf"]]}
-    values = keys.get("enum", [keys["const"]] if "const" in keys else None)
+        ways = [names_of(each) for each in keys["anyOf"]]
+        return {
+            **rest,
+            "anyOf": [way if isinstance(way, dict) else {} if way else {"not": {}} for way in ways],
+        }
+    values = keys.get(NAMES, keys.get("enum", [keys["const"]] if "const" in keys else None))
     if values is not None:
-        return {"enum": [value if isinstance(value, str) else str(value) for value in values]}
+        return {"enum": [value for value in values if isinstance(value, str)]}
     kind = keys.get("type")
     if kind == "boolean":
         return {"enum": ["true", "false"]}
@@ -78,9 +82,8 @@ def number_names(keys: Schema) -> Schema:
     if is_all and keys.get("type") == "integer":
         return found
     what = "integers among them" if is_all else f"{MOST_NAMES} integers among them"
-    return differing(
-        found, "propertyNames", "all numbers within the bounds", what, "names are texts, which are listed"
-    )
+    why = "names are texts, which are listed"
+    return differing(found, "propertyNames", "all numbers within the bounds", what, why)
 
 
 def alias_path(alias: Any) -> Sequence[str | int] | None:

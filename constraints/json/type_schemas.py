@@ -113,9 +113,8 @@ def generator() -> Any:
             found = readable(super().enum_schema(schema), schema)
             if not issubclass(schema["cls"], Flag) or MARK in found:
                 return found
-            return differing(
-                found, "enum", "combinations of flags", "single flags", "the schema lists the members"
-            )
+            why = "the schema lists the members"
+            return differing(found, "enum", "combinations of flags", "single flags", why)
 
         def literal_schema(self, schema: Any) -> Schema:
             return readable(super().literal_schema(schema), schema)
@@ -138,10 +137,8 @@ def generator() -> Any:
             kinds = [self.generate_inner(each) for each in items]
             ways = []
             for count in range(MOST_ITEMS + 1):
-                each = [*kinds[:at], *[kinds[at]] * count, *kinds[at + 1 :]]
-                ways.append(
-                    {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
-                )
+                row = [*kinds[:at], *[kinds[at]] * count, *kinds[at + 1 :]]
+                ways.append({"type": "array", "prefixItems": row, "minItems": len(row), "maxItems": len(row)})
             found: Schema = {"anyOf": ways}
             asked, why = "any number of items where the tuple has a star", "items follow them"
             return differing(found, "maxItems", asked, f"up to {MOST_ITEMS}", why)
@@ -160,24 +157,20 @@ def generator() -> Any:
         def counter_schema(self, schema: Any) -> Schema:
             return self.named(super().counter_schema(schema), schema)
 
+        def resolved(self, found: Schema) -> Schema:
+            """Return a schema, or what it refers to, with the alternatives that it refers to in place."""
+            if "$ref" in found:
+                found = self.get_schema_from_definitions(found["$ref"]) or found
+            return {**found, "anyOf": [*map(self.resolved, found["anyOf"])]} if "anyOf" in found else found
+
         def named(self, found: Schema, schema: Any) -> Schema:
             """Return the schema of a ``dict`` with the names that its keys read."""
             if "keys_schema" not in schema:
                 return found
-            keys = self.generate_inner(schema["keys_schema"])
-            if "$ref" in keys:
-                keys = self.get_schema_from_definitions(keys["$ref"]) or keys
-            found = {
-                key: value
-                for key, value in found.items()
-                if key not in ("patternProperties", "propertyNames")
-            }
+            keys = self.resolved(self.generate_inner(schema["keys_schema"]))
+            found = {key: found[key] for key in found if key not in ("patternProperties", "propertyNames")}
             if "values_schema" in schema:
                 found["additionalProperties"] = self.generate_inner(schema["values_schema"])
-            if schema["keys_schema"]["type"] == "literal":  # of which numbers are not read from text
-                keys = {
-                    "enum": [each for each in keys.get("enum", [keys.get("const")]) if isinstance(each, str)]
-                }
             if (names := names_of(keys)) is not True:
                 found["propertyNames"] = names
             return few(found, schema, "keys_schema", "Properties")
@@ -210,10 +203,8 @@ def generator() -> Any:
         def tagged_union_schema(self, schema: Any) -> Schema:
             found: Schema = super().tagged_union_schema(schema)
             if callable(schema["discriminator"]):
-                return validated(
-                    {"anyOf": found["oneOf"]},
-                    getattr(schema["discriminator"], "__qualname__", "the discriminator"),
-                )
+                name = getattr(schema["discriminator"], "__qualname__", "the discriminator")
+                return validated({"anyOf": found["oneOf"]}, name)
             if "discriminator" not in found:
                 return validated(found, f"the discriminator {schema['discriminator']}")
             mapping = found["discriminator"].get("mapping", {})

@@ -109,7 +109,8 @@ def followed(schema: Schema, core: Any) -> Schema:
 def is_users(function: Any) -> bool:
     """Return whether a function that writes a JSON Schema is the user's, or writes what the user gave."""
     module, name = identity(function)
-    return not module.startswith("pydantic") or name.startswith("WithJsonSchema.")
+    is_read = module.split(".")[0] == "pydantic" or module == "pydantic_extra_types.color"
+    return not is_read or name.startswith("WithJsonSchema.")
 
 
 def checked(schema: Schema, function: Any, core: Any) -> Schema:
@@ -131,11 +132,9 @@ def checked(schema: Schema, function: Any, core: Any) -> Schema:
         encoder = function.__self__.encoder
         if encoder.__module__ == "pydantic.types":
             of_text = name == "EncodedStr.decode_str" and not str(schema.get("format")).endswith(" of text")
-            return (
-                {**schema, "format": schema["format"] + " of text"}
-                if of_text and "format" in schema
-                else schema
-            )
+            if not of_text or "format" not in schema:
+                return schema
+            return {**schema, "format": schema["format"] + " of text"}
         return validated(schema, encoder.__qualname__)
     if name == "PaymentCardNumber.validate" and module in ("pydantic.types", "pydantic_extra_types.payment"):
         return validated({"type": "string", "pattern": CARD}, "the check digit of a payment card")

@@ -47,18 +47,28 @@ def first_parts(node: Node, is_empty: Callable[[Node], bool]) -> list[Node]:
     return found
 
 
+def begun(given: Iterable[Node], is_empty: Callable[[Node], bool]) -> list[Node]:
+    """Return some nodes and what may be read in them before any byte; ``is_empty``: see :func:`first_parts`."""
+    found = dict.fromkeys(given)
+    for node in (todo := list(found)):  # grows meanwhile
+        fresh = dict.fromkeys(part for part in first_parts(node, is_empty) if part not in found)
+        found |= fresh
+        todo += fresh
+    return todo
+
+
 def left_recursive(root: Node) -> list[set[Node]]:
     """Return the sets of rules that reach themselves and each other before a byte has been read."""
+    rules = (node for node in reachable(root) if node.kind is Kind.RULE)
+    first = begun(rules, lambda node: bool(node.parts) or _is_nullable(node, bool))
+    empty = least(first, _is_nullable).__contains__
+    if len(least(first, lambda node, has: all(map(has, first_parts(node, empty))))) == len(first):
+        return []
     import networkx as nx
 
-    empty, graph = nullable(root), nx.DiGraph()
-    for node in reachable(root):
-        graph.add_edges_from((node, part) for part in first_parts(node, empty.__contains__))
-    circles = (
-        some
-        for some in nx.strongly_connected_components(graph)
-        if len(some) > 1 or graph.has_edge(*some, *some)
-    )
+    graph = nx.DiGraph([(node, part) for node in first for part in first_parts(node, empty)])
+    connected = nx.strongly_connected_components(graph)
+    circles = [some for some in connected if len(some) > 1 or graph.has_edge(*some, *some)]
     return [{node for node in some if node.kind is Kind.RULE} for some in circles]
 
 
@@ -108,12 +118,11 @@ class Rewriter:
         self.root = root
         self._empty = dict.fromkeys(nullable(root), True)
         groups = [sorted(some, key=lambda rule: rule.number) for some in left_recursive(root)]
-        self._nonempty = {
-            rule: nodes.rule() for some in groups for rule in some
-        }  # the rules of their nonempty texts
+        rules = [rule for some in groups for rule in some]
+        self._nonempty = {rule: nodes.rule() for rule in rules}  # the rules of their nonempty texts
         for some in groups:
             self.rewrite(some)
-        for rule in [rule for some in groups for rule in some]:
+        for rule in rules:
             nodes.define(rule, nodes.alt(*([EMPTY] if self.is_empty(rule) else []), self._nonempty[rule]))
 
     def rewrite(self, rules: list[Node]) -> None:
@@ -234,15 +243,7 @@ class Rewriter:
 
     def begins(self, node: Node, rules: frozenset[Node]) -> bool:
         """Return whether a text of a node may begin with one of ``rules``."""
-        seen, todo = {node}, [node] if rules else []
-        while todo:
-            here = todo.pop()
-            if here in rules:
-                return True
-            fresh = [part for part in first_parts(here, self.is_empty) if part not in seen]
-            seen.update(fresh)
-            todo += fresh
-        return False
+        return not rules.isdisjoint(begun([node] if rules else [], self.is_empty))
 
 
 def ending(node: Node, ends: dict[Node, Node]) -> Node:

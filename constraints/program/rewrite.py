@@ -34,18 +34,19 @@ def least(
 
     ``known``: whether another node has it.
     """
-    found, before = set[Node](), -1
-
-    def has(node: Node) -> bool:
-        """Return whether a node is known to have it; a rule does as soon as what it stands for does."""
-        return node in found or known(node) or (node.kind is Kind.RULE and not found.isdisjoint(node.parts))
-
-    while len(found) != before:
-        before = len(found)
-        for node in left:
-            if holds(node, has):
-                found.add(node)
-        left = [node for node in left if node not in found]
+    found, waiting, users = set[Node](), set[Node](), dict[Node, list[Node]]()
+    for node in left:
+        for part in node.parts:
+            users.setdefault(part, []).append(node)
+    todo = left[::-1]
+    while todo:
+        if holds(node := todo.pop(), lambda part: part in found or known(part)):
+            found.add(node)
+            again = waiting.intersection(users.get(node, ()))
+            waiting -= again
+            todo += again
+        else:
+            waiting.add(node)
     return found
 
 

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from . import nodes
 from .node import Kind, Node
+from .nodes import SEQ
 
 Law = Callable[[Node], bool]
 
@@ -62,11 +63,7 @@ LEGAL: dict[Kind, Shape] = {
             ("it has more than one part, or none", lambda node: len(node.parts) != 1),
             (
                 "no part is a short sequence: its parts would be parts of this one",
-                lambda node: (
-                    not any(
-                        part.kind is Kind.SEQ and len(part.parts) <= nodes.MOST_INLINED for part in node.parts
-                    )
-                ),
+                lambda node: all(p.kind is not SEQ or len(p.parts) > nodes.MOST_INLINED for p in node.parts),
             ),
             PARTS_HAVE_TEXTS,
         ),

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from ...errors import UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, concat, literal, network, optional, union
@@ -64,8 +65,8 @@ def sql(
     the tables in the query's FROM clause, whose joins follow the foreign keys; SQLite can prepare every query accepted then. A
     table may be joined to itself by a key of its own, and named again where two tables have several keys.
     ``values`` are the only constants to compare with (default: any text or number; a connection or file supplies none).
-    ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 3 with ``columns="tables"``), ``max_depth`` how
-    deep queries nest (default 1).
+    ``max_tables`` bounds how many tables a FROM clause joins (default 6; with ``columns="tables"`` 3, or 2 or 1 where the
+    automaton would be too large), ``max_depth`` how deep queries nest (default 1).
 
     Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
     and subqueries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords are in capitals, names as the
@@ -84,25 +85,28 @@ def sql(
     """
     validation.choice(columns, "columns", ("database", "tables"))
     strict = columns == "tables"
-    size = validation.count(
-        (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
-    )
+    size = 6 if max_tables is None else validation.count(max_tables, "max_tables", 1, MOST_TABLES)
+    sizes = [3, 2, 1] if strict and max_tables is None else [size]
     check_choice(on_narrowed)
     own = {"columns": columns, "max_tables": max_tables, "max_depth": max_depth}
     depth = validation.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
     known = read_schema(schema)
     with limited():
-        scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
-        automaton = Queries(scopes, constants(values), strict).query(depth).plain
-        narrowed = [
-            Narrowing("max_depth", "max_depth", "queries within queries at any depth", f"{depth} deep", WHY)
-        ]
-        if not strict or any(True for _ in known.chains(size + 1)):
-            joined = Narrowing("max_tables", "max_tables", "any number of tables joined", size, WHY)
-            narrowed.append(joined)
-        if strict and any(len(pairs) == 1 for pairs in known.links().values()):
-            again = "only tables that several pairs of columns join"
-            narrowed.append(Narrowing("columns", "columns", "joins that name a table again", again, AGAIN))
+        given = constants(values)
+    for size in sizes:
+        with nullcontext() if size == sizes[-1] else suppress(TooManyStates), limited():
+            scopes = tables_in_use(known, size) if strict else [everything(known, size)]
+            automaton = Queries(list(scopes), given, strict).query(depth).plain
+            break
+    narrowed = [
+        Narrowing("max_depth", "max_depth", "queries within queries at any depth", f"{depth} deep", WHY)
+    ]
+    if not strict or any(True for _ in known.chains(size + 1)):
+        joined = Narrowing("max_tables", "max_tables", "any number of tables joined", size, WHY)
+        narrowed.append(joined)
+    if strict and any(len(pairs) == 1 for pairs in known.links().values()):
+        again = "only tables that several pairs of columns join"
+        narrowed.append(Narrowing("columns", "columns", "joins that name a table again", again, AGAIN))
     report(tuple(narrowed), on_narrowed, [name for name, value in own.items() if value is not None])
     return Constraint(automaton, tuple(narrowed))
 
@@ -252,12 +256,8 @@ class Queries:
         if not having:
             like = row(one_word([" LIKE ", " NOT LIKE "]), any_constant())
             listed = row(one_word([" IN (", " NOT IN ("]), separated(self.value, ", "), ")")
-            arcs += [
-                (2, operand, 4),
-                (1, like, 4),
-                (1, listed, 4),
-                (1, one_word([" IS NULL", " IS NOT NULL"]), 4),
-            ]
+            null = one_word([" IS NULL", " IS NOT NULL"])
+            arcs += [(2, operand, 4), (1, like, 4), (1, listed, 4), (1, null, 4)]
         if depth:
             within = row("(", self.query(depth - 1, True), ")")
             arcs += [(1, one_word([" IN ", " NOT IN "]), 3), (2, None, 3), (3, within, 4)]

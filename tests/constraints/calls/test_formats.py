@@ -73,6 +73,7 @@ WRITTEN = {
         [{"name": "f", "args_schema": Arguments}],
         [{"name": "f", "args": TYPED}],
     ],
+    "AI SDK": [[{"name": "f", key: {"jsonSchema": SCHEMA}}] for key in ("inputSchema", "parameters")],
     "other frameworks": [
         [{"name": "f", key: value}] for key in ("schema", "params", "input") for value in (SCHEMA, TYPED)
     ],

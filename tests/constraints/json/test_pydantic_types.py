@@ -280,12 +280,11 @@ def test_a_schema_that_the_user_gives_beside_a_type_is_in_narrowed():
         def __get_pydantic_json_schema__(cls, core, handler):
             return text
 
-    for described in (
-        Annotated[int, pydantic.WithJsonSchema(text)],
-        Annotated[int, pydantic.Field(json_schema_extra=text)],
-        Own,
-    ):
-        assert keywords(J(described)) >= {"validator"}
+    for beside in (pydantic.WithJsonSchema(text), pydantic.Field(json_schema_extra=text)):
+        assert keywords(J(Annotated[int, beside])) >= {"validator"}
+    for package in (__name__, "pydantic_of_others"):
+        Own.__get_pydantic_json_schema__.__func__.__module__ = package
+        assert keywords(J(Own)) >= {"validator"}
     plain = Annotated[int, pydantic.Field(json_schema_extra={"example": 3}, examples=[3])]
     assert "validator" not in keywords(J(plain))
 
