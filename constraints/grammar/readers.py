@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from ...errors import UnsupportedConstraint
 from ..automata import utf8
+from ..automata.work import metered
 from ..program import nodes, tables
 from ..program.node import Node
 from ..regex.constraint import regex
@@ -95,7 +95,7 @@ def unescaped(text: str, line: int) -> str:
     return ESCAPE.sub(decoded, text) if "\\" in text else text
 
 
-@lru_cache(1024)
+@metered(maxsize=1024)
 def char_class(token: Token) -> Node:
     """Return the node of the characters of ``[a-z\\n]`` or ``[^…]``."""
     negated = token[1] == "^"

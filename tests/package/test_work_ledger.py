@@ -47,7 +47,7 @@ UNITS = {
     "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 1_096),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 8_711),
     "schema": (lambda: json_schema(SCHEMA).finite, 253_174),
-    "grammar": (lambda: grammar(LISP).finite, 2_528),
+    "grammar": (lambda: grammar(LISP).finite, 2_500),
 }  # fmt: skip
 
 
