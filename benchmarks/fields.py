@@ -127,13 +127,13 @@ def main() -> None:
     torch.set_num_threads(1)
     found = measured(*tt.embedded.load_lm(), prompts(args.prompts), args.exact)
     print(
-        f"{'form':18} particles  values   mean error by field  particles  agreement   covered by field  particles"
+        f"{'form':22} particles  values   mean error by field  particles  agreement   covered by field  particles"
     )
     for (form, count), row in found.items():
         error = {way: mean(each) for way, each in row.errors.items()}
         covered = {way: mean(each) for way, each in row.covered.items()}
         print(
-            f"{form:18} {count:9}  {len(row.points):6}   {error['field']:19.3f}  {error['particles']:9.3f}"
+            f"{form:22} {count:9}  {len(row.points):6}   {error['field']:19.3f}  {error['particles']:9.3f}"
             f"  {error['agreement']:9.3f}   {covered['field']:16.1%}  {covered['particles']:9.1%}"
         )
     if args.draw:
