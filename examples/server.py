@@ -84,13 +84,28 @@ def application(
 
 def prompt_of(asked: dict[str, Any], tokenizer: Any) -> list[int]:
     """Return the prompt's tokens: messages and tools by the tokenizer's template, else the texts, one below the other."""
-    messages = [{**message, "content": text_of(message.get("content"))} for message in asked["messages"]]
+    messages = [
+        {**message, "content": text_of(message.get("content")), **read_calls(message)}
+        for message in asked["messages"]
+    ]
     if not getattr(tokenizer, "chat_template", None):
         return tokenizer("\n".join(message["content"] for message in messages) or "\n").input_ids
-    text = tokenizer.apply_chat_template(
-        messages, tools=asked.get("tools"), tokenize=False, add_generation_prompt=True
-    )
+    try:
+        text = tokenizer.apply_chat_template(
+            messages, tools=asked.get("tools"), tokenize=False, add_generation_prompt=True
+        )
+    except Exception as error:  # of jinja2, by the template
+        raise ValueError(f"the chat template refuses the messages: {error}") from None
     return tokenizer(text, add_special_tokens=False).input_ids
+
+
+def read_calls(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the earlier calls in a message with their arguments as objects, for the template; nothing if there are none."""
+    calls = [
+        {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
+        for call in message.get("tool_calls") or []
+    ]
+    return {"tool_calls": calls} if calls else {}
 
 
 def text_of(content: Any) -> str:

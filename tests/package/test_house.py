@@ -70,13 +70,6 @@ def test_every_benchmark_has_a_smoke():
             assert "--smoke" in text or "ArgumentParser" not in text, script.name
 
 
-def test_a_script_says_which_extra_it_needs():
-    samples = load("tests/conformance/samples.py")
-    assert samples.needed("json", "test").dumps({}) == "{}"
-    with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[test\]"'):
-        samples.needed("no_such", "test")
-
-
 def test_every_class_says_what_it_is():
     """One sentence in the first line, of every class of the constraints."""
     for path in sorted((ROOT / "constraints").rglob("*.py")):

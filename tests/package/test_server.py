@@ -206,8 +206,13 @@ def test_pydantic_ai(address, output):
     assert isinstance(asyncio.run(ask_agent(address, output)), Pet)
 
 
-def test_pydantic_ai_runs_a_tool(address, calling):
+TEMPLATE = "{% for m in messages %}{{ m.content }} {{ m.tool_calls[0].function.arguments.items() if m.tool_calls }}{% endfor %}"
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE], ids=["texts", "template"])
+def test_pydantic_ai_runs_a_tool(address, calling, monkeypatch, template):
     kept = []
+    monkeypatch.setattr(TOKENIZER, "chat_template", template)
 
     def keep(kind: Literal["cat", "dog"], age: int) -> str:
         kept.append({"kind": kind, "age": age})
@@ -215,6 +220,10 @@ def test_pydantic_ai_runs_a_tool(address, calling):
 
     assert isinstance(asyncio.run(ask_agent(address, str, keep)), str)
     assert kept == [TOM]
+    if template:
+        monkeypatch.setattr(TOKENIZER, "chat_template", "{{ raise_exception('no') }}")
+        with pytest.raises(Exception, match="template refuses the messages: no"):
+            asyncio.run(ask_agent(address, str))
 
 
 def test_instructor(client):
