@@ -159,11 +159,14 @@ class Stable {
 class Lists {
  public:
   i32 number(const std::vector<i32>& list) {
-    u64 a = 0xCBF29CE484222325ull, b = list.size();
-    for (i32 x : list) {
-      a = mixed(a, u64(u32(x)));
-      b = (b ^ u64(u32(x))) * 0x100000001B3ull;
+    // four lanes, which a processor takes at once
+    u64 lanes[4] = {list.size(), 1, 2, 3};
+    for (size_t i = 0; i < list.size(); ++i) {
+      u64& lane = lanes[i % 4];
+      lane = (lane ^ u64(u32(list[i]))) * 0x9E3779B97F4A7C15ull;
+      lane ^= lane >> 32;
     }
+    const u64 a = mixed(lanes[0], lanes[1]), b = mixed(lanes[2], lanes[3]);
     // the hash has 128 bits; equal hashes of lists that differ are told apart by the third part of the key
     for (u64 turn = 0;; ++turn) {
       i32 known = index_.find({a, b, turn});

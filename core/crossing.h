@@ -236,7 +236,7 @@ class Crossing {
     while (!queue_.empty()) {
       auto [at, number] = queue_.top();
       queue_.pop();
-      work(number, at);
+      work(number, -at);
     }
   }
 
@@ -248,7 +248,7 @@ class Crossing {
       most = std::min(most, limit(number));
       if (act.wanted >= most) continue;
       for (auto at = act.places.upper_bound(act.wanted); at != act.places.end() && at->first <= most; at = act.places.upper_bound(at->first))
-        queue_.push({at->first, number});
+        queue_.push({-at->first, number});
       act.wanted = most;
       for (auto [other, at] : act.called)
         if (most - at > acts_[other].wanted) raised_.push({most - at, other});
@@ -260,7 +260,7 @@ class Crossing {
     Act& act = acts_[number];
     act.places.emplace(cost, place);
     bytes_ += ENTRY;
-    if (cost <= std::min(act.wanted, act.last)) queue_.push({cost, number});
+    if (cost <= std::min(act.wanted, act.last)) queue_.push({-cost, number});
   }
 
   // The most tokens of the text of an activation that may be needed.
@@ -346,41 +346,47 @@ class Crossing {
     return position;
   }
 
+  // Places of one cost that differ in their positions only go on together: each set of positions is followed anew.
   void work(i32 number, i32 cost) {
     while (cost <= acts_[number].last) {
-      auto at = acts_[number].places.upper_bound(cost);
-      if (at == acts_[number].places.begin() || (--at)->first != cost) return;
-      if (taken >= last_) {
-        queue_.push({cost, number});  // a later search goes on here
-        if (taken >= account_.stop) throw Exhausted("the steps that were allowed are used up");
-        throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
-      }
-      Place place = at->second;
-      i32 node = acts_[number].node, instead = node;
-      if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].kind == APART) {
-        try {
-          instead = instead_(node);
-        } catch (...) {
-          queue_.push({cost, number});  // a later search goes on here
-          throw;
+      auto [first, end] = acts_[number].places.equal_range(cost);
+      if (first == end) return;
+      std::vector<Place> here;
+      for (auto at = first; at != end; ++at) here.push_back(at->second);
+      acts_[number].places.erase(first, end);
+      bytes_ -= ENTRY * here.size();
+      join(here);
+      std::reverse(here.begin(), here.end());  // those with few characters first
+      try {
+        for (; !here.empty(); here.pop_back()) {
+          check();
+          if (taken >= last_) throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
+          take(number, cost, here.back());
         }
+      } catch (...) {  // a later search goes on here
+        for (Place each : here) reach(number, cost, each);
+        queue_.push({-cost, number});
+        throw;
       }
-      acts_[number].places.erase(at);
-      bytes_ -= ENTRY;
-      ++taken;
-      if (dominated(number, cost, place)) continue;
-      place.position = unmet(number, cost, place.reg, {place.position, place.tables});  // costs come in their order, so what was met was no dearer
-      if (place.position == NONE) continue;
-      if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), {place.position, place.tables});
-      else if (instead == NONE) continue;
-      else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), {place.position, place.tables}, lacking(number, cost)), ENDED);
-      else if (node < NONE) read(number, cost, place, -2 - node);
-      else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
-      else follow(number, cost, place);
     }
   }
 
-  // One step of a frame that reads no bytes itself, from a place at some cost: its exits, and activations of the nodes that it calls.
+  void take(i32 number, i32 cost, Place place) {
+    i32 node = acts_[number].node, instead = node;
+    if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].kind == APART) instead = instead_(node);
+    ++taken;
+    if (dominated(number, cost, place)) return;
+    place.position = unmet(number, cost, place.reg, {place.position, place.tables});  // costs come in their order, so what was met was no dearer
+    if (place.position == NONE) return;
+    if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), {place.position, place.tables});
+    else if (instead == NONE) return;
+    else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), {place.position, place.tables}, lacking(number, cost)), ENDED);
+    else if (node < NONE) read(number, cost, place, -2 - node);
+    else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
+    else follow(number, cost, place);
+  }
+
+  // A frame that calls others.
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     i32 need = lacking(number, cost);
@@ -471,11 +477,7 @@ class Crossing {
     bytes_ += sizeof(Place) + (exits.empty() ? ENTRY : 0);
     exits.push_back(end);
     if (positions_.has_root(end.position)) met_root(number, cost);
-    size_t callers = act.callers.size();
-    for (size_t i = 0; i < callers; ++i) {
-      Caller caller = acts_[number].callers[i];
-      returned(caller, cost, end);
-    }
+    for (size_t i = 0, callers = act.callers.size(); i < callers; ++i) returned(acts_[number].callers[i], cost, end);
   }
 
   // An activation may end at the root at some cost. All its ends go on alike where no table is open: no name goes on after its end.
@@ -631,19 +633,12 @@ class Crossing {
     if (places.size() < 2) return;
     std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::tie(a.reg, a.tables) < std::tie(b.reg, b.tables); });
     std::vector<Place> found;
-    std::vector<i32> positions;
-    for (size_t i = 0; i < places.size(); ++i) {
-      positions.push_back(places[i].position);
-      if (i + 1 < places.size() && places[i].reg == places[i + 1].reg && places[i].tables == places[i + 1].tables) continue;
-      found.push_back({places[i].reg, positions_.all(positions), places[i].tables});
-      positions.clear();
-    }
+    for (Place each : places)
+      if (!found.empty() && found.back().reg == each.reg && found.back().tables == each.tables) found.back().position = positions_.both(found.back().position, each.position);
+      else found.push_back(each);
     places.swap(found);
   }
 
-  struct Later {
-    bool operator()(const std::pair<i32, i32>& a, const std::pair<i32, i32>& b) const { return a.first > b.first; }
-  };
   struct Rest {
     i32 least;
     bool exact;
@@ -667,7 +662,7 @@ class Crossing {
   Index fewest_index_;
   std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;
-  std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
+  std::priority_queue<std::pair<i32, i32>> queue_;  // negated costs, activations: the lowest cost first, of one cost the activation that was made last
   std::priority_queue<std::pair<i32, i32>> raised_;  // by `raise_wanted`: the highest cost first, so each is raised once
   std::vector<std::pair<i32, i32>> asked_, seen_;    // by `drained`: activations, and costs up to which they are looked at
   size_t bytes_ = 0;

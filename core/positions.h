@@ -138,21 +138,13 @@ class Positions {
   i32 of(std::vector<i32>& nodes) {
     if (nodes.empty()) return NONE;
     if (nodes.size() > size_t(width_) / 2) {
-      std::vector<i32> words(width_, 0);
-      for (i32 n : nodes) words[n / 32] |= i32(1u << n % 32);
+      std::vector<i32> words(1 + width_, 0);
+      for (i32 n : nodes) words[1 + n / 32] |= i32(1u << n % 32);
       return of_words(words);
     }
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     return numbered(nodes, nodes.size());
-  }
-
-  // The nodes of some positions together.
-  i32 all(const std::vector<i32>& positions) {
-    if (positions.size() == 1) return positions[0];
-    std::vector<i32> found;
-    for (i32 each : positions) nodes(each, [&](i32 n) { found.push_back(n); });
-    return of(found);
   }
 
   // The nodes to which a byte leads; NONE if there are none.
@@ -285,24 +277,28 @@ class Positions {
   // Of a few nodes their list in order, of many a bit for each node of the trie, in words.
   static constexpr i32 BITS = NONE;
 
-  std::vector<i32> words_of(i32 position) const {
-    if (position >= singles_ && *sets_.begin(position - singles_) == BITS) return {sets_.begin(position - singles_) + 1, sets_.end(position - singles_)};
-    std::vector<i32> words(width_, 0);
-    nodes(position, [&](i32 n) { words[n / 32] |= i32(1u << n % 32); });
-    return words;
+  // The bits of a position, after BITS; its own, or those of a few nodes in `room`.
+  const i32* words_of(i32 position, std::vector<i32>& room) const {
+    if (position >= singles_ && *sets_.begin(position - singles_) == BITS) return sets_.begin(position - singles_);
+    room.assign(1 + width_, 0);
+    nodes(position, [&](i32 n) { room[1 + n / 32] |= i32(1u << n % 32); });
+    return room.data();
   }
 
-  i32 of_words(const std::vector<i32>& words) {
+  // The position of bits after BITS.
+  i32 of_words(std::vector<i32>& words) {
+    words[0] = BITS;
     size_t size = 0;
-    for (i32 word : words) size += __builtin_popcount(u32(word));
-    std::vector<i32> list;
-    if (size > words.size()) {
-      list.assign(1, BITS);
-      list.insert(list.end(), words.begin(), words.end());
-      return numbered(list, size);
+    for (size_t w = 1; w < words.size(); ++w) {  // by adding up ever more of its bits
+      u32 bits = u32(words[w]);
+      bits -= bits >> 1 & 0x55555555u;
+      bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);
+      size += ((bits + (bits >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
     }
-    for (size_t w = 0; w < words.size(); ++w)
-      for (u32 word = u32(words[w]); word; word &= word - 1) list.push_back(i32(32 * w) + __builtin_ctz(word));
+    if (size >= words.size()) return numbered(words, size);
+    std::vector<i32> list;
+    for (size_t w = 1; w < words.size(); ++w)
+      for (u32 word = u32(words[w]); word; word &= word - 1) list.push_back(i32(32 * (w - 1)) + __builtin_ctz(word));
     return numbered(list, size);
   }
 
@@ -330,9 +326,9 @@ class Positions {
       });
       found = of(nodes);
     } else {
-      std::vector<i32> words = words_of(a);
-      const std::vector<i32> others = words_of(b);
-      for (i32 w = 0; w < width_; ++w) words[w] = operation(words[w], others[w]);
+      std::vector<i32> words(1 + width_), room, others;
+      const i32 *of_a = words_of(a, room), *of_b = words_of(b, others);
+      for (i32 w = 1; w <= width_; ++w) words[w] = operation(of_a[w], of_b[w]);
       found = of_words(words);
     }
     index_.put(key, found + 1);
