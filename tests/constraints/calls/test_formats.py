@@ -69,8 +69,7 @@ WRITTEN = {
         [{"name": "f", "description": "", "parameters": SCHEMA}],
     ],
     "LangChain": [
-        [{"name": "f", "args_schema": SCHEMA}],
-        [{"name": "f", "args_schema": Arguments}],
+        *([{"name": "f", "args_schema": given}] for given in (SCHEMA, Arguments)),
         [{"name": "f", "args": TYPED}],
     ],
     "AI SDK": [[{"name": "f", key: {"jsonSchema": SCHEMA}}] for key in ("inputSchema", "parameters")],

@@ -19,9 +19,7 @@ SMALL = {  # rules by name, each with its alternatives
         "start": ["{ ms }"], "ms": ["", "m ms"], "m": ["t b"], "b": ["{ ys }"], "ys": ["", "y ys"], "y": ["! b"],
         "t": ["n", "a"], "a": ["n [", "a ["], "n": ["h", "n . h"],
     },
-    "casts": {
-        "start": ["e"], "e": ["( t ) e", "( e )", "x", "e + x"], "t": ["x", "t [ ]"],
-    },
+    "casts": {"start": ["e"], "e": ["( t ) e", "( e )", "x", "e + x"], "t": ["x", "t [ ]"]},
     "types and comparisons": {
         "start": ["d ;", "c ;"], "d": ["t x"], "t": ["x", "x < t >"], "c": ["p", "p < c", "p > c"], "p": ["x", "( c )"],
     },
