@@ -72,9 +72,11 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
         items, after = items[:-1], nothing
     try:
         rest = after if any(map(meets_the_rest, items)) else nothing
-        body = nfa.concat([before, builder.sequence(items, flags, rest)])
+        body = builder.sequence(items, flags, rest)
     except RecursionError:
         raise too_deep(pattern) from None
+    if before is not nothing:
+        body = nfa.concat([before, body])
     if rest is not after:  # behind the first match nothing is asked for
         body = nfa.concat([dfa.first_matches(body), after])
     return anchors.resolve(lookaround.resolve(body, builder.marked, alphabet), alphabet).plain
