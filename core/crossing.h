@@ -355,9 +355,9 @@ class Crossing {
       for (auto at = first; at != end; ++at) here.push_back(at->second);
       acts_[number].places.erase(first, end);
       bytes_ -= ENTRY * here.size();
-      join(here);
-      std::reverse(here.begin(), here.end());  // those with few characters first
       try {
+        join(here);
+        std::reverse(here.begin(), here.end());  // those with few characters first
         for (; !here.empty(); here.pop_back()) {
           check();
           if (taken >= last_) throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
