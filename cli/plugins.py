@@ -49,6 +49,6 @@ class CommandsWithPlugins(OneLineErrors):
             return command
         if cmd_name == BENCH.name:
             raise UnknownCommand(
-                "bench is a command of tractile-bench, which is not installed: pip install tractile-bench"
+                "bench is a command of tractile-bench, which is not installed: in a clone, pip install -e bench"
             )
         return None

@@ -1,6 +1,6 @@
 """Corpora drawn by vLLM, for language models that need its speed: ``distill.sample(VLLM(llm), …)``.
 
-vLLM is not needed to import this, and is an extra: ``pip install 'tractile[vllm]'``.
+vLLM is not needed to import this: ``pip install vllm``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class VLLM:
 
             return cls(LLM(str(model), seed=seed))
         except ImportError as error:
-            raise FormatError(f"vLLM cannot be imported ({error}); pip install 'tractile[vllm]'") from error
+            raise FormatError(f"vLLM cannot be imported ({error}); pip install vllm") from error
         except (OSError, ValueError, RuntimeError) as error:
             raise FormatError(f"vLLM does not start {model}: {error}") from error
 

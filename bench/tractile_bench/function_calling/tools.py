@@ -74,7 +74,7 @@ def validator(schema: dict[str, Any]) -> Any:
     try:
         import jsonschema
     except ImportError:
-        raise TractileError('calls are judged with jsonschema: pip install "tractile-bench[tasks]"') from None
+        raise TractileError("calls are judged with jsonschema: pip install jsonschema") from None
     return jsonschema.Draft202012Validator(schema)
 
 

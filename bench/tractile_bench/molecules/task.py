@@ -150,7 +150,7 @@ def parser() -> Callable[..., object]:
         from partialsmiles import ParseSmiles
     except ImportError:
         raise TractileError(
-            'unfinished molecules are read by partialsmiles: pip install "tractile-bench[tasks]"'
+            "unfinished molecules are read by partialsmiles: pip install partialsmiles"
         ) from None
     return cast(Callable[..., object], ParseSmiles)
 
@@ -189,7 +189,7 @@ def molecule(text: str) -> Read | None:
         from rdkit import Chem, rdBase
         from rdkit.Chem import QED
     except ImportError:
-        raise TractileError('molecules are read by RDKit: pip install "tractile-bench[tasks]"') from None
+        raise TractileError("molecules are read by RDKit: pip install rdkit") from None
     if not SMILES.fullmatch(text):  # RDKit reads past what stands after a space
         return None
     with rdBase.BlockLogs():
