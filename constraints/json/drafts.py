@@ -61,7 +61,7 @@ def published(uri: str, draft: int, path: str) -> dict[str, Any] | None:
         from jsonschema_specifications import REGISTRY
     except ImportError:
         raise UnsupportedConstraint(
-            f"{uri!r} is read by jsonschema-specifications, which is not installed: pip install 'tractile[schemas]', "
+            f"{uri!r} is read by jsonschema-specifications, which is not installed: pip install jsonschema-specifications, "
             "or give it in documents={URI: schema}",
             path=path,
         ) from None

@@ -37,7 +37,7 @@ def adapter(described: Any) -> Any:
         from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
     except ImportError:
         raise FormatError(
-            f"{type_name(described)} is read by Pydantic, which is not installed: pip install 'tractile[pydantic]'"
+            f"{type_name(described)} is read by Pydantic, which is not installed: pip install pydantic"
         ) from None
     try:
         return TypeAdapter(described)

@@ -90,7 +90,7 @@ def test_meta_schemas(uri, where):
 def test_the_package_that_has_them_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_specifications", None)
     with pytest.raises(
-        UnsupportedConstraint, match=r"pip install 'tractile\[schemas\]', or give it in documents="
+        UnsupportedConstraint, match="pip install jsonschema-specifications, or give it in documents="
     ):
         json_schema({"$ref": META[2]})
     given = json_schema({"$ref": META[2]}, documents={META[2].rstrip("#"): {"const": 1}})
