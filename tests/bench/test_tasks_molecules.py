@@ -204,7 +204,7 @@ def test_missing_packages_are_named(monkeypatch):
             patch.setitem(sys.modules, name, None)
             parser.cache_clear()
             molecule.cache_clear()
-            with pytest.raises(TractileError, match=r"tractile-bench\[tasks\]"):
+            with pytest.raises(TractileError, match=f"pip install {name}"):
                 use()
 
 
