@@ -91,7 +91,7 @@ class TerminalReader:
         return known[name]
 
     def words(self, tree: Any) -> Nfa:
-        """Return the texts of a tree, as a set."""
+        """Return the automaton of the texts of a terminal's parse tree."""
         parts = tree.children
         match tree.data:
             case "choice":

@@ -41,6 +41,7 @@ from .tree import (
     Text,
     Without,
     calls,
+    expressions,
     has_empty_text,
     parts_of,
     settle,
@@ -60,12 +61,7 @@ def program(rules: Rules, first: str) -> Node:
     try:
         with limited():
             layout = rules.layout
-            texts = [
-                each
-                for rule in rules.rules.values()
-                for each in (rule, *parts_of(rule))
-                if isinstance(each, Text)
-            ]
+            texts = [each for each in expressions(*rules.rules.values()) if isinstance(each, Text)]
             if layout is not None:
                 rules, first = with_indentation(rules, first, layout)
             looks = any(text.before is not None for text in texts)

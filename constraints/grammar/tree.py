@@ -53,7 +53,7 @@ def text_of(words: Nfa, ends_first: bool = False) -> Text:
 
 @dataclass(frozen=True, eq=False)
 class Ref:
-    """A call of a rule."""
+    """A reference to a rule by its name; ``line``: where it stands in the grammar."""
 
     rule: str
     line: int = 0

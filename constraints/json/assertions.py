@@ -58,7 +58,7 @@ def types(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
 
 
 def constants(k: Evaluator, node: Subschema, sign: bool, tracked: int, key: str) -> Value:
-    """Apply ``enum`` or ``const``."""
+    """Return the values that ``enum`` or ``const`` allows; with ``sign`` false, those that it excludes."""
     values = node.schema[key] if key == "enum" else [node.schema[key]]
     numbers = frozenset(
         Decimal(repr(v)) for v in values if isinstance(v, int | float) and not isinstance(v, bool)

@@ -79,7 +79,7 @@ class XmlWriter:
     # ------------------------------------------------------------ values
 
     def values(self, need: Need) -> list[XmlValues]:
-        """Return the values of a need by their written types."""
+        """Return the values that satisfy a need, grouped by the type that is written beside them."""
         value, notation, style = self.json.value(need), self.json.notation, self.style
         if Strings() in value.string and style.types is None and style.item is None:
             return [self.string(Strings())]  # all others are such strings, too
@@ -161,7 +161,7 @@ class XmlWriter:
     # ------------------------------------------------------------ objects
 
     def objects(self, need: Need) -> list[Node]:
-        """Return the nodes of the objects of a need, one for each form. Raises ``UnsupportedConstraint``."""
+        """Return the nodes of the objects that satisfy a need, one for each form. Raises ``UnsupportedConstraint``."""
         found = members_of.forms(self.needs, self.json.value(need).object)
         if any(form.some for form in found):
             why = "a member that must exist and is not declared is not supported in XML parameters"

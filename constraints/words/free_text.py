@@ -65,9 +65,9 @@ def until_first(
     max_chars: int | None = None,
     max_tokens: int | None = None,
 ) -> Constraint:
-    """Return free text up to and including the first of the ``events``, which must be one of ``stops``.
+    """Return texts that end with the first of the ``events`` that occurs, if it is one of ``stops``.
 
-    ``max_tokens``: the most tokens of the text before the stop.
+    ``without``: what does not occur before the stop. ``max_tokens``: the most tokens before it.
     """
     if max_tokens is not None:
         texts = {stop: before(stop, until_first([stop], events, without, max_chars).nfa) for stop in stops}

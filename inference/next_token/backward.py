@@ -68,7 +68,7 @@ def blocks(
 
 
 def label_totals(semiring: SR, chain: Chain, automaton: Automaton, labels: EdgeLabels) -> Any:
-    """Return b[:, label] = Σ_{v ∈ label} B[:, v] of the chain's input layer: (*units, labels)."""
+    """Return the input layer's mass of each edge label, b[:, label] = Σ_{v ∈ label} B[:, v] over tokens v: (*units, labels)."""
     number = torch.arange(len(labels.classes)).repeat_interleave(
         torch.tensor([len(key) for key in labels.classes])
     )

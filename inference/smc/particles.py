@@ -95,7 +95,7 @@ class Particles:
         return self.log_psi + self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
 
     def token_ids(self, row: int) -> tuple[int, ...]:
-        """Return the tokens of one particle."""
+        """Return the token ids of one particle, without padding."""
         return tuple(self.tokens[row, : int(self.length[row])].tolist())
 
     def prefixes(self, rows: Int[Tensor, " rows"]) -> Prefixes:
