@@ -74,7 +74,7 @@ class Seat:
         self.temperature, self._own, self._wait = lm.temperature, lm.temperature, wait
         self.vocab_size, self.eos_token_id = lm.vocab_size, lm.eos_token_id
         self.vocabulary_fingerprint = lm.vocabulary_fingerprint
-        self.tokenizer, self.network = lm.tokenizer, lm.network
+        self.tokenizer, self.model = lm.tokenizer, lm.model
         self.check_room, self.decode = lm.check_room, lm.decode
         self.prompts: Sequence[Prompt] | None = None
         self.rows: Int[Tensor, " rows"] = torch.zeros(0, dtype=torch.long)

@@ -59,8 +59,8 @@ def _is_small(part: Any) -> bool:
         return True
     if isinstance(part, Chain):
         return part.device.type == "cpu" and sum(p.numel() for p in part.parameters()) <= SMALL
-    network = getattr(part, "network", None)
-    if not isinstance(network, torch.nn.Module):
+    model = getattr(part, "model", None)
+    if not isinstance(model, torch.nn.Module):
         return False
-    parameters = list(network.parameters())
+    parameters = list(model.parameters())
     return sum(p.numel() for p in parameters) <= SMALL and all(p.device.type == "cpu" for p in parameters)

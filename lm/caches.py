@@ -37,10 +37,7 @@ class LayeredCache:
     def reorder_cache(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep these rows, in this order, with repetitions."""
         for layer in self.layers:
-            layer.keys, layer.values = (
-                layer.keys.index_select(0, indices),
-                layer.values.index_select(0, indices),
-            )
+            layer.keys, layer.values = layer.keys[indices], layer.values[indices]
 
     def crop(self, tokens: int) -> None:
         """Remove the last ``-tokens`` tokens of each row; ``tokens`` is negative, as in ``DynamicCache.crop``."""
@@ -72,7 +69,9 @@ def layered(cache: Any) -> Any:
 
 def can_be_cut(cache: Any) -> bool:
     """Return whether a cache can be cropped: all its layers keep the keys and values of all tokens."""
-    return all(type(layer) in (DYNAMIC_LAYER, Layer) for layer in getattr(cache, "layers", [None]))
+    return not getattr(cache, "has_windows", False) and all(
+        type(layer) in (DYNAMIC_LAYER, Layer) for layer in getattr(cache, "layers", [None])
+    )
 
 
 def attends(cache: Any) -> bool:

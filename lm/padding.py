@@ -41,11 +41,9 @@ def check_layers(cache: Any) -> None:
 
 def beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int) -> Tensor:
     """Merge rows: ``moved`` goes to the indices ``rows``, ``kept[waiting]`` to ``waiting``, right-aligned along ``dim``."""
-    length = moved.shape[dim]
-    shape = [len(rows) + len(waiting), *moved.shape[1:]]
-    both = moved.new_zeros(shape)
+    length, size = moved.shape[dim], kept.shape[dim]
+    both = moved.new_zeros(len(rows) + len(waiting), *moved.shape[1:])
     both[rows.to(moved.device)] = moved
-    size = kept.shape[dim]
     both.narrow(dim, length - size, size)[waiting.to(moved.device)] = kept[waiting.to(moved.device)]
     return both
 

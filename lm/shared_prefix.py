@@ -4,41 +4,45 @@ The attention of a transformers model is then one softmax over two parts; the fi
 
     softmax [ q Kᵀ of the prompt | q Kᵀ of the row's own tokens ] · [ V of the prompt ; V of the row's own tokens ]
 
-So neither a step nor a copy of a row copies the prompt's keys and values. A twin of the model runs with this module's attention
-function, which gets the prompt's part from the cache that runs in the same context (thread or task). A model that attends in any
-other way raises :class:`NotShared`.
+So neither a step nor a copy of a row copies the prompt's keys and values. In a layer with a window of W tokens the token at p
+attends to those after p − W. A twin of the model runs with this module's attention function, which gets the prompt's part from
+the cache that runs in the same context (thread or task). A model that attends in any other way raises :class:`NotShared`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import AttentionInterface
+from transformers import AttentionInterface, cache_utils
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-Layers = Sequence[tuple[Tensor, Tensor]]
-"""Keys and values of each layer, (heads, length, dim)."""
+
+class PromptLayer(NamedTuple):
+    """Keys and values of a prompt in a layer, (heads, length, dim), and the number of last tokens it attends to (None: all)."""
+
+    keys: Tensor
+    values: Tensor
+    window: int | None
+
+
+Layers = Sequence[PromptLayer]
 
 BLOCK = 32  # tokens by which the buffers of the rows grow
 NAME = "tractile_shared_prompts"
+LAYERS = DynamicLayer, getattr(cache_utils, "DynamicSlidingWindowLayer", DynamicLayer)
 # Arguments of an attention function that do not change the attention of one last token to all tokens before it.
 KNOWN = {
-    "dropout",
-    "is_causal",
-    "position_ids",
-    "cache_position",
-    "use_cache",
-    "logits_to_keep",
-    "output_hidden_states",
-}
+    "dropout", "is_causal", "position_ids", "cache_position", "use_cache", "logits_to_keep", "output_hidden_states",
+}  # fmt: skip
 
 
 class NotShared(Exception):
@@ -48,9 +52,12 @@ class NotShared(Exception):
 def layers_of(cache: Any) -> Layers:
     """Return the keys and values in a cache of one row. Raises :class:`NotShared` if the cache holds anything else."""
     layers = getattr(cache, "layers", [None])
-    if any(type(layer) is not DynamicLayer for layer in layers):
+    if any(type(layer) not in LAYERS for layer in layers):
         raise NotShared
-    return [(layer.keys[0], layer.values[0]) for layer in layers]
+    return [
+        PromptLayer(layer.keys[0], layer.values[0], getattr(layer, "sliding_window", None))
+        for layer in layers
+    ]
 
 
 @final
@@ -65,10 +72,16 @@ class SharedPrompts(Cache):
         self._groups = _groups(self._owner)
         # Buffers of keys and values for each layer: (rows, heads, room, dim).
         self._rooms = [
-            [x.new_zeros(len(prompts), len(x), 0, x.shape[2]) for x in both] for both in prompts[0]
+            [x.new_zeros(len(prompts), len(x), 0, x.shape[2]) for x in (one.keys, one.values)]
+            for one in prompts[0]
         ]
         self._handed: tuple[int, Tensor | None] = (0, None)
         self._size, self._alike = 1, True  # most own tokens with the next; whether all rows have equally many
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether some layer does not keep the keys and values of all tokens."""
+        return any(layer.window is not None for layer in self._prompts[0])
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep these rows, in this order, with repetitions."""
@@ -169,15 +182,16 @@ class SharedPrompts(Cache):
         key: Float[Tensor, "rows groups own dim"],
         value: Float[Tensor, "rows groups own out"],
         scaling: float | None,
+        window: int | None,
     ) -> Float[Tensor, "rows 1 heads out"]:
         """Compute the attention of a layer; ``key`` and ``value`` must be what :meth:`update` has just returned."""
         layer, handed = self._handed
-        if key is not handed:
+        if key is not handed or window != self._prompts[0][layer].window:
             raise NotShared
         self._handed = (layer, None)
         rows, heads, _, dim = query.shape
         groups, size = key.shape[1:3]
-        prompts = [(where, *self._prompts[prompt][layer]) for prompt, where in self._groups]
+        prompts = [(where, *self._prompts[prompt][layer][:2]) for prompt, where in self._groups]
         longest = max(keys.shape[1] for _, keys, _ in prompts)
         q = query.reshape(rows, groups, heads // groups, dim) * (dim**-0.5 if scaling is None else scaling)
         scores = q.new_full((groups, rows, heads // groups, longest + size), -torch.inf)
@@ -185,10 +199,17 @@ class SharedPrompts(Cache):
         own.copy_((q @ key.transpose(2, 3)).transpose(0, 1))
         if not self._alike:
             own.masked_fill_((torch.arange(size) > self._own[:, None])[:, None], -torch.inf)
+        width = math.inf if window is None else window
+        before = self._own[:, None] - width  # what comes up to there is out of the window
+        if size > width:
+            own.masked_fill_((torch.arange(size) <= before)[:, None], -torch.inf)
         q = q.transpose(0, 1)
         for where, keys, _ in prompts:
             found = q[:, where].flatten(1, 2) @ keys.transpose(1, 2)
-            scores[:, where, :, : keys.shape[1]] = found.unflatten(1, (-1, heads // groups))
+            found = found.unflatten(1, (-1, heads // groups))
+            if size + (length := keys.shape[1]) > width:
+                found.masked_fill_((torch.arange(length) - length <= before[where])[:, None], -torch.inf)
+            scores[:, where, :, : keys.shape[1]] = found
         weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
         out = (weights[..., longest:].transpose(0, 1) @ value).transpose(0, 1)
         for where, _, values in prompts:
@@ -204,12 +225,13 @@ def attend(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attend over the current :class:`SharedPrompts`; the attention function that transformers calls."""
     if attention_mask is not None or any(options[name] is not None for name in options.keys() - KNOWN):
         raise NotShared
-    return _current.get().attention(query, key, value, scaling), None
+    return _current.get().attention(query, key, value, scaling, sliding_window), None
 
 
 _current: ContextVar[SharedPrompts] = ContextVar(NAME)

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from .shared_prefix import Layers, SharedPrompts
 
 
-class ReadPrompt(NamedTuple):
-    """The result of evaluating a prompt: its keys and values, and the next token's log p."""
-
-    layers: Layers
-    log_probs: Float[Tensor, "1 vocab"]
-
-
 @dataclass
 class Known:
     """What has been found out about a model; copies of a :class:`TransformersLM` have one in common.
@@ -54,7 +47,7 @@ class TransformersLM(Multiplies):
     """Any ``AutoModelForCausalLM`` as a language model, at a temperature.
 
     It keeps the cache of its rows: keys and values, or the states of a state-space model. On a CPU rows share the keys and
-    values of their prompt, if the model attends to its whole past through transformers' attention functions
+    values of their prompt, if the model attends to all of its past or a sliding window through transformers' attention functions
     (``share_prompts=False``: never). Otherwise each row has its own copy, and prompts of unequal length are padded on the left,
     with an attention mask and matching position ids. The last ``keep_prompts`` shared prompts are kept, and not evaluated
     again when a later ``start`` has them too; the model's weights must not change in between.
@@ -62,7 +55,7 @@ class TransformersLM(Multiplies):
     If the model has more outputs than the tokenizer has ids (embedding matrices are often padded), ``vocab_size`` is the
     tokenizer's and p_lm is normalised without the other outputs. If it has fewer (Gemma 3, added tokens), ``vocab_size`` is the
     model's, and constraints are compiled without the other tokens. The model is put into evaluation mode. ``tokenizer`` may be
-    None if prompts are token ids.
+    None if prompts are token ids. ``model``, ``tokenizer`` and ``temperature`` are attributes.
 
     Raises :class:`EvidenceError` for an encoder–decoder, for a model without a cache or without logits of the next token, and
     for prompts of unequal length if the model takes no position ids and misreads padding; :class:`ContextTooLong` past the
@@ -91,7 +84,7 @@ class TransformersLM(Multiplies):
         if not temperature > 0:
             raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
         self._cache_argument = cache_argument(model)
-        self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
+        self.model, self.tokenizer, self.temperature = model.eval(), tokenizer, temperature
         self._keep_prompts = keep_prompts
         outputs = outputs_of(model)
         self.vocab_size: int = outputs if tokenizer is None else min(outputs, size_of(tokenizer))
@@ -120,37 +113,19 @@ class TransformersLM(Multiplies):
         self._cache: Any = None
         self._shared: SharedPrompts | None = None
         self._known = Known(shares=None if share_prompts else False)
-        self._read: dict[tuple[int, ...], ReadPrompt] = {}
+        self._read: dict[
+            tuple[int, ...], tuple[Layers, Tensor]
+        ] = {}  # of read prompts; and log p of the next token
 
     def __repr__(self) -> str:
-        return f"TransformersLM({type(self._model).__name__}, {self.vocab_size:,} tokens, temperature {self._temperature:g})"
+        return f"TransformersLM({type(self.model).__name__}, {self.vocab_size:,} tokens, temperature {self.temperature:g})"
 
     @cached_property
     def vocabulary_fingerprint(self) -> str | None:
         """The fingerprint of the tokenizer's vocabulary with this end token; None without a tokenizer that can be read."""
-        if self._tokenizer is None or self.eos_token_id is None:
+        if self.tokenizer is None or self.eos_token_id is None:
             return None
-        return tokenizer_fingerprint(self._tokenizer, self.eos_token_id, self.vocab_size)
-
-    @property
-    def model(self) -> Any:
-        """The model given."""
-        return self._model
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer given."""
-        return self._tokenizer
-
-    @property
-    def network(self) -> Any:
-        """The model given; equal to :attr:`model`."""
-        return self._model
-
-    @property
-    def temperature(self) -> float:
-        """The temperature."""
-        return self._temperature
+        return tokenizer_fingerprint(self.tokenizer, self.eos_token_id, self.vocab_size)
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._texts.encode(prompt) for prompt in prompts]
@@ -182,18 +157,18 @@ class TransformersLM(Multiplies):
     def _begin(self, rows: Sequence[Sequence[int]], mask: Int[Tensor, "batch length"] | None = None) -> None:
         self._cache, self._shared, self._mask, self._selected = None, None, mask, None
         self._lengths = torch.tensor([len(row) for row in rows])
-        self._finished = torch.zeros(len(rows), dtype=torch.bool, device=self._model.device)
+        self._finished = torch.zeros(len(rows), dtype=torch.bool, device=self.model.device)
         self._check_lengths()
 
     def _sharing(self) -> bool:
         """Return whether rows can share their prompts; tested once, on a text of two tokens read with and without sharing."""
         if self._known.shares is None:
-            shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
+            shares = self.model.device.type == "cpu" and "position_ids" in self._accepts
             try:
                 if shares:
                     from .shared_prefix import NAME
 
-                    self._known.twin = twin_of(self._model, NAME)
+                    self._known.twin = twin_of(self.model, NAME)
                     token = int(self.eos_token_id == 0)
                     self._start_shared([[token, token], [token]])
                     whole = self._log_probs[0]
@@ -215,14 +190,14 @@ class TransformersLM(Multiplies):
             if one is None:
                 self._begin([row])
                 log_probs = self._forward(torch.tensor([row]))
-                one = ReadPrompt(layers_of(self._cache), log_probs)
+                one = layers_of(self._cache), log_probs
             self._read[tuple(row)] = one
             read.append(one)
         for old in list(self._read)[: -self._keep_prompts or None]:
             self._read.pop(old, None)  # copies of this model read and drop prompts too
         self._begin(rows)
-        self._shared = SharedPrompts([one.layers for one in read])
-        self._log_probs = torch.cat([one.log_probs for one in read])
+        self._shared = SharedPrompts([layers for layers, _ in read])
+        self._log_probs = torch.cat([log_probs for _, log_probs in read])
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
         if self._selected is not None:
@@ -339,7 +314,7 @@ class TransformersLM(Multiplies):
         if not temperature > 0:
             raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
         found = self.fork()
-        found._temperature = temperature
+        found.temperature = temperature
         return found
 
     def check_room(self, prompt: Prompt, new_tokens: int) -> None:
@@ -365,7 +340,7 @@ class TransformersLM(Multiplies):
         """Check the model's treatment of padding, once, before the first padded row."""
         if self._mask is not None and not self._known.pads:
             if "position_ids" not in self._accepts:
-                check_padding(self._model)
+                check_padding(self.model)
             self._known.pads = True
 
     def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
@@ -378,12 +353,12 @@ class TransformersLM(Multiplies):
             raise EvidenceError(
                 "TransformersLM: drafted tokens need a model that takes position_ids and keeps keys and values"
             )
-        if self._shared is not None:
-            (self._cache, self._mask), self._shared = self._shared.unshared(), None
         from .caches import can_be_cut
 
-        if not can_be_cut(self._cache):
-            raise EvidenceError(f"TransformersLM: a cache of type {type(self._cache).__name__} cannot be cut")
+        if not can_be_cut(cache := self._cache if self._shared is None else self._shared):
+            raise EvidenceError(f"TransformersLM: a cache of type {type(cache).__name__} cannot be cut")
+        if self._shared is not None:
+            (self._cache, self._mask), self._shared = self._shared.unshared(), None
         self._mask = self._whole_mask()
         self.log_probs()  # select its rows now, before the draft: keep needs them
         new = (tokens >= 0).long()
@@ -428,18 +403,18 @@ class TransformersLM(Multiplies):
         options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
         # States have absorbed the padding in the first pass, so a model of states alone gets no mask after it.
         masked = self._cache is None or self._cache_argument == "past_key_values" or attends(self._cache)
-        model = self._model if self._shared is None else self._known.twin
+        model = self.model if self._shared is None else self._known.twin
         with nullcontext() if self._shared is None else self._shared.attended():
             output = model(
                 input_ids=ids, attention_mask=self._mask if masked else None, use_cache=True, **options
             )
         if self._shared is None:
-            self._cache = cache_of(self._model, output, self._cache_argument)
+            self._cache = cache_of(self.model, output, self._cache_argument)
         self._selected = None
         logits = (
-            check_outputs(logits_of(self._model, output)[:, -last:], self.vocab_size).flatten(0, 1).float()
+            check_outputs(logits_of(self.model, output)[:, -last:], self.vocab_size).flatten(0, 1).float()
         )
-        logits = logits if self._temperature == 1.0 else logits / self._temperature
+        logits = logits if self.temperature == 1.0 else logits / self.temperature
         finished = self._finished.repeat_interleave(last)
         tables = _pin(torch.log_softmax(logits, dim=-1), finished, self.eos_token_id)
         return tables.view(len(ids), last, -1)

@@ -1,4 +1,5 @@
-"""Distil the HMMs that ship in ``bench/tractile_bench/small_hmm``: one of the small language model's answers to each task.
+"""Distil the HMMs that ship in ``bench/tractile_bench/small_hmm``: one of the small language model's answers to each task. With
+``--gemma`` one of Gemma 3 270M's answers, in bfloat16, behind solved questions; a newline ends them.
 
     training prompts of a task -> answers drawn from the model, and reference answers, which cost nothing
         --start ngram    an n-gram HMM of them, counted
@@ -8,6 +9,8 @@
     python bench/training/train_small_lm.py                             # keeps the prompts in build/small_lm
     python bench/training/distill_small_lm.py --task calls --out bench/tractile_bench/small_hmm/calls
     python bench/training/distill_small_lm.py --task calls --start latent --hidden 4096 --transition monarch --no-copying
+    python bench/training/distill_small_lm.py --task commongen --gemma DATA/commongen --start latent --hidden 4096 --epochs 0 \\
+        --no-copying --references 0 --sequences 7000
 
 What is not said is as in ``RECIPES``. Prints nats per token of answers to held-out prompts, and the model's own. The
 answers are kept in ``--work``.
@@ -30,11 +33,22 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import distill
+from tractile.constraints import Vocabulary
+from tractile.lm.base import Prompt
 from tractile_bench import guides
+from tractile_bench.commongen import CommonGen
+from tractile_bench.function_calling.task import FunctionCalling
 from tractile_bench.models import SMALL_LM_PATH
+from tractile_bench.prompts import few_shot
+from tractile_bench.real import load_gemma
+from tractile_bench.stop_at_newline import NewlineStopLM
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from train_small_lm import Document, unpack
+
+ASKED = {"commongen": (CommonGen, 3, 32), "calls": (FunctionCalling, 1, 64)}
+"""For each task that Gemma is asked: the task, the solved questions before each one, and the tokens of an answer."""
+LONGEST = 1000  # characters of what it reads
 
 SOURCES = {
     "calls": (("calls/sgd", "calls/tools", "calls/bfcl", "calls/invented", "calls/snips"), 96),
@@ -80,6 +94,16 @@ def prompts(
     return sorted(found, key=len)
 
 
+def gemma_prompts(name: str, data: Path, held_out: int, count: int, seed: int) -> tuple[list[str], list[str]]:
+    """Return (prompts to fit, other prompts) for Gemma, of the training split."""
+    kind, shots, _ = ASKED[name]
+    task = kind(data)
+    prompt, questions = few_shot(task, shots, longest=LONGEST // 2), list(task.examples("train"))
+    random.Random(seed).shuffle(questions)
+    texts = [text for text in map(prompt, questions) if len(text) < LONGEST]
+    return texts[held_out : held_out + count], texts[:held_out]
+
+
 def references(
     documents: dict[str, list[Document]], names: tuple[str, ...], count: int, seed: int
 ) -> list[Document]:
@@ -110,15 +134,19 @@ def drawn(
     path: Path,
     model: object,
     tokenizer: object,
-    prompts: list[list[int]],
+    prompts: Sequence[Prompt],
     sequences: int,
     length: int,
     seed: int,
+    line: bool,
 ) -> distill.Corpus:
-    """Answers of the model to the prompts, each prompt taken up about as often."""
-    lm = tt.TransformersLM(model, tokenizer)
+    """Answers of the model to the prompts, each prompt taken up about as often; ``line``: a newline ends them."""
+    lm: Any = tt.TransformersLM(model, tokenizer)
+    lm = NewlineStopLM(lm, Vocabulary.from_tokenizer(tokenizer)) if line else lm
+    named = {"model": "gemma-3-270m" if line else "small_lm", "shard_size": 1000 if line else 4096}
+    size = 96 if line else 48
     return distill.sample(
-        lm, path, sequences, length, prompts, seed=seed, batch_size=48, model="small_lm", tokenizer=tokenizer
+        lm, path, sequences, length, prompts, seed=seed, batch_size=size, tokenizer=tokenizer, **named
     )
 
 
@@ -167,6 +195,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--test", type=int, default=200, help="answers to held-out prompts")
     parser.add_argument("--model", type=Path, default=SMALL_LM_PATH)
     parser.add_argument("--documents", type=Path, default=Path("build/small_lm/documents.safetensors"))
+    parser.add_argument("--gemma", type=Path, help="the task's data set: Gemma is asked its questions")
     parser.add_argument("--work", type=Path, default=Path("build/small_hmm"))
     parser.add_argument("--out", type=Path, help="folder of the HMM")
     parser.add_argument("--threads", type=int, default=2)
@@ -179,16 +208,27 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     given = {key: getattr(args, key) for key in Recipe._fields if getattr(args, key) is not None}
     recipe, seed = RECIPES[args.task]._replace(**given), args.seed
-    packed = load_file(args.documents)
     names, length = SOURCES[args.task]
-    sides = {side: {name: unpack(packed[f"{side}.{name}"]) for name in names} for side in ("train", "test")}
-    model: Any = LlamaForCausalLM.from_pretrained(args.model).float().eval()
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(args.model)
-    folder, clock = args.work / args.task, time.process_time()
-    asked = prompts(sides["train"], names, args.prompts, seed)
-    fit = drawn(folder / "train", model, tokenizer, asked, args.sequences, length, seed)
-    asked = prompts(sides["test"], names, args.test, seed)
-    test = drawn(folder / "test", model, tokenizer, asked, args.test, length, seed + 1)
+    sides: dict[str, dict[str, list[Document]]] = {"train": {name: [] for name in names}}
+    asked: tuple[Sequence[Prompt], Sequence[Prompt]]
+    if args.gemma is not None:
+        model, tokenizer = load_gemma()
+        model, length = model.to(torch.bfloat16), ASKED[args.task][2]
+        asked = gemma_prompts(args.task, args.gemma, args.test, args.prompts, seed)
+    else:
+        packed = load_file(args.documents)
+        sides = {
+            side: {name: unpack(packed[f"{side}.{name}"]) for name in names} for side in ("train", "test")
+        }
+        model = LlamaForCausalLM.from_pretrained(args.model).float().eval()
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(args.model)
+        asked = (
+            prompts(sides["train"], names, args.prompts, seed),
+            prompts(sides["test"], names, args.test, seed),
+        )
+    folder, clock, line = args.work / args.task, time.process_time(), args.gemma is not None
+    fit = drawn(folder / "train", model, tokenizer, asked[0], args.sequences, length, seed, line)
+    test = drawn(folder / "test", model, tokenizer, asked[1], args.test, length, seed + 1, line)
     sampled = time.process_time() - clock
     pool = with_references(fit, references(sides["train"], names, args.references, seed), seed)
     clock = time.process_time()

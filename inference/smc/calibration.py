@@ -158,7 +158,7 @@ def _found(request: Request) -> Strength:
     )
     kept: dict[Hashable, Strength] = {}
     with suppress(TypeError):  # a language model without weak references
-        kept = _kept.setdefault(getattr(lm, "network", lm), kept)
+        kept = _kept.setdefault(getattr(lm, "model", lm), kept)
     if key not in kept and len(kept) >= KEPT:
         kept.pop(next(iter(kept)), None)
     return kept.setdefault(key, Strength())

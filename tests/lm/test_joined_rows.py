@@ -39,9 +39,9 @@ def test_joined_rows_are_those_of_a_full_pass(name, share, seed):
         with torch.no_grad():
             return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].log_softmax(-1)
 
-    lm = tt.TransformersLM(model, None, eos_token_id=EOS, share_prompts=share)
-    whole, rows = lm.fork(), [[5, 6, 7]]
-    whole.start(rows)
+    lm, rows = tt.TransformersLM(model, None, eos_token_id=EOS, share_prompts=share), [[5, 6, 7]]
+    (whole := lm.fork()).start(rows)
+    assert (whole._shared is not None) is share
     for step in range(36):
         if step % 3 == 0:  # others come, at the same length or another
             new = [some(3, V, int(some(1, 9))).tolist() for _ in range(int(some(1, 3)))]
