@@ -340,26 +340,18 @@ def main() -> None:
     )
     parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
-    parser.add_argument(
-        "--schemas", type=Path, help="JSON lines of schemas, instead of the twenty of this file"
-    )
+    parser.add_argument("--schemas", type=Path, help="JSON lines of schemas instead of the twenty here")
     parser.add_argument("--limit", type=int, default=100, help="schemas of the data set")
     parser.add_argument("--parts", nargs="*", default=["finished", "cost", "arrival"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--texts", type=int, default=4, help="of each schema and budget, for finished")
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[1, 8, 32], help="requests at a time, for cost"
-    )
-    parser.add_argument(
-        "--any-whitespace", action="store_true", help="xgrammar and guidance with vLLM's defaults"
-    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 8, 32], help="requests at a time")
+    parser.add_argument("--any-whitespace", action="store_true", help="vLLM's defaults for the others")
     parser.add_argument("--model", type=Path, default=LM_PATH, help="folder of a language model")
     parser.add_argument("--out", type=Path, help="figures as JSON")
     options = parser.parse_args()
     if options.parts and importlib.util.find_spec("vllm") is None:
-        print(
-            "serving.py: vLLM is not installed here, so nothing was measured; `make test-vllm` puts it into .venv-vllm"
-        )
+        print("serving.py: nothing was measured without vLLM; `make test-vllm` puts it into .venv-vllm")
         sys.exit(0 if options.smoke else 1)
     schemas = SCHEMAS if options.schemas is None else read_schemas(options.schemas, options.limit)
     result: dict[str, Any] = defaultdict(dict)

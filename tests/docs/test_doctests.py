@@ -16,7 +16,7 @@ from tractile.errors import TractileError
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(tractile.__path__, "tractile."))
 MODULES.remove("tractile.setup")  # the script that builds the package
-MODULES += ["tractile_bench.attribute", "tractile_bench.cars", "tractile_bench.islands", "tractile_bench.presets",
+MODULES += ["tractile_bench.attribute", "tractile_bench.cars", "tractile_bench.presets",
             "tractile_bench.rejection"]  # fmt: skip
 MODULES += [
     f"tractile_bench.guides.{m.name}" for m in pkgutil.iter_modules([f"{tractile_bench.__path__[0]}/guides"])
