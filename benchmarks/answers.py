@@ -39,7 +39,7 @@ from tractile_bench.stop_at_newline import NewlineStopLM
 COUNTS = (4, 16, 64)
 
 
-Question = tuple[str, str, tt.Constraint, set[str]]
+Question = tuple[str, str, tt.constraints.Constraint, set[str]]
 """What is asked for, a prompt, the answers that are allowed, and the right ones."""
 
 
