@@ -71,7 +71,7 @@ inline LeafHandle interned(Leaf&& given) {
   if (!std::is_sorted(given.edges.begin(), given.edges.end(), before)) std::stable_sort(given.edges.begin(), given.edges.end(), before);
   if (given.between.empty()) given.between.assign(given.label.size(), 0);
   u64 hash = u64(reinterpret_cast<uintptr_t>(given.base.get()));
-  for (const auto& e : given.edges) hash = mixed(mixed(hash, u64(u32(e.source)) << 32 | u32(e.target)), u64(e.low) << 8 | u64(e.high));
+  for (const auto& e : given.edges) hash = mixed(hash, (u64(u32(e.source)) << 32 | u32(e.target)) ^ (u64(e.low) << 56 | u64(e.high) << 24));
   for (i32 each : given.label) hash = mixed(hash, u64(u32(each)));
   given.hash = hash;
   std::vector<LeafHandle> met;  // let go of after the lock: a table that goes takes it

@@ -6,7 +6,6 @@
 
 namespace tractile::automata {
 
-
 // Names, from the byte after the opening quote to the colon. The label of a state is that of the name that ends there.
 struct Inside : std::enable_shared_from_this<Inside> {
   using Edges = std::vector<Leaf::Edge>;
@@ -142,24 +141,25 @@ inline Names inside(const std::vector<std::vector<u32>>& texts, const std::vecto
     for (auto [byte, to] : trie.children[size_t(node)]) there[size_t(to)] = there[size_t(node)] != NONE ? base->after(there[size_t(node)], byte) : NONE;
   std::vector<u8> is_end(size_t(nodes), 0);
   for (auto [node, text] : trie.ends) is_end[size_t(node)] = 1;
-  Inside::Edges edges = base->edges;
-  for (const auto& e : made->edges) edges.push_back({e.source + size, e.low, e.high, e.target + size});
-  for (i32 node = 0; node < nodes; ++node) {
+  made->sort();
+  Inside::Edges edges = base->edges;  // in order, as are those that follow
+  auto mine = made->edges.cbegin();
+  for (i32 node = 0; node < own; ++node) {
+    const auto row = i64(edges.size());
+    std::vector<i32> taken;  // the bytes that the state reads otherwise than the base
+    for (; mine != made->edges.cend() && mine->source == node; ++mine) taken.push_back(mine->low), edges.push_back({node + size, mine->low, mine->high, mine->target + size});
     if (there[size_t(node)] == NONE) continue;
-    bool taken[256] = {false};
-    for (auto [byte, to] : trie.children[size_t(node)]) taken[byte] = true;
-    if (is_end[size_t(node)]) taken[closing] = true;
-    for (auto [e, end] = base->of(there[size_t(node)]); e != end; ++e)
-      for (i32 low = e->low; low <= e->high; ++low) {
-        if (taken[low]) continue;
-        i32 high = low;
-        while (high < e->high && !taken[high + 1]) ++high;
-        edges.push_back({node + size, low, high, e->target});
-        low = high;
-      }
+    if (is_end[size_t(node)]) taken.insert(std::lower_bound(taken.begin(), taken.end(), closing), closing);
+    const auto others = i64(edges.size());
+    for (auto [e, end] = base->of(there[size_t(node)]); e != end; ++e) {
+      i32 low = e->low;
+      for (auto byte = std::lower_bound(taken.begin(), taken.end(), low); byte != taken.end() && *byte <= e->high; low = *byte++ + 1)
+        if (low < *byte) edges.push_back({node + size, low, *byte - 1, e->target});
+      if (low <= e->high) edges.push_back({node + size, low, e->high, e->target});
+    }
+    std::inplace_merge(edges.begin() + row, edges.begin() + others, edges.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
   }
   made->edges = std::move(edges);
-  made->sort();
   std::vector<i32> label(size_t(size), NONE);
   for (i32 s = 0; s < size; ++s)
     if (base->label[size_t(s)] >= 0) label[size_t(s)] = base->label[size_t(s)] + live;

@@ -154,7 +154,7 @@ def meet_all(k: Evaluator, parts: Iterable[Value]) -> Value:
     found = EVERYTHING
     for part in parts:
         found = meet(found, part)
-        number, string, array, other = found.shapes
+        _, _, number, string, array, other = found
         if len(other) > FEW or len(array) > FEW or len(string) > FEW or len(number) > FEW:
             found = k.possible(found)
     return found

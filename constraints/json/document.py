@@ -35,6 +35,7 @@ from .vocabulary import (
 
 Schema = dict[str, Any] | bool
 STRUCTURES = (dict, list, tuple)
+SCALARS = {str, int, float, bool, type(None)}
 
 
 def read_schema(schema: Any) -> Schema:
@@ -67,7 +68,8 @@ def check_length(value: Any) -> None:
             if count > limits.LENGTH:
                 why = f"it is more than {limits.LENGTH:,} values long where parts that are shared are written out"
                 raise ValueError(why)
-            todo += each.values() if isinstance(each, dict) else each
+            inner = each.values() if isinstance(each, dict) else each
+            todo += [part for part in inner if type(part) not in SCALARS]
 
 
 def located(base: str, reference: str, path: str) -> tuple[str, str]:
@@ -139,9 +141,7 @@ class Document:
         self.known: dict[tuple[int, int], Subschema] = {}  # the nodes by fingerprint and resource
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
-        self.inner: dict[
-            int, list[tuple[str, Any]]
-        ] = {}  # by id of a schema that was scanned, its subschemas
+        self.inner: dict[int, list[tuple[str, Any]]] = {}  # by id of a scanned schema, its subschemas
         self.owner: dict[int, Resource] = {}
         self.resources: dict[str, Resource] = {}
         self.targets: dict[tuple[str, str, int], tuple[Any, Resource, str]] = {}
@@ -151,11 +151,9 @@ class Document:
 
     def scan(self, schema: Any, resource: Resource, path: str) -> None:
         """Register the resources and anchors at and below a schema."""
-        stack = [(schema, resource, path)]
+        stack = [(schema, resource, path)] if isinstance(schema, dict) else []
         while stack:
             schema, resource, path = stack.pop()
-            if not isinstance(schema, dict):
-                continue
             hidden = 4 <= self.draft <= 7 and "$ref" in schema  # drafts 4 to 7 ignore its siblings
             name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
             if isinstance(name, str):
@@ -173,11 +171,7 @@ class Document:
                 if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
                     resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
             found = self.inner[id(schema)] = subschemas(schema)
-            stack += [
-                (inner, resource, f"{path}/{step}")
-                for step, inner in reversed(found)
-                if isinstance(inner, dict)
-            ]
+            stack += [(s, resource, f"{path}/{step}") for step, s in found[::-1] if isinstance(s, dict)]
 
     def below(self, schema: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return the subschemas of a schema, as :func:`.subschemas`."""
@@ -214,8 +208,8 @@ class Document:
             return self.prints.setdefault(repr(schema), len(self.prints))
         inner = [(step, self.fingerprint(each)) for step, each in self.below(schema)]
         left_out = SILENT.union([step.partition("/")[0] for step, _ in inner]) if inner else SILENT
-        own = [item for item in schema.items() if item[0] not in left_out]
-        number = self.prints.setdefault((repr(own), *inner), len(self.prints))
+        own = repr([item for item in schema.items() if item[0] not in left_out])
+        number = self.prints.setdefault((own, *inner) if inner else own, len(self.prints))
         self.print_of[id(schema)] = number, schema  # kept alive, so that no other schema gets its id
         return number
 

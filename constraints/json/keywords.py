@@ -61,6 +61,7 @@ class Evaluator:
     ) -> None:
         self.document, self.asserts_format, self.tuples = document, asserts_format, tuples
         self.empty = empty
+        self.needs: dict[tuple[int, bool], Need] = {}
         self.memo: dict[tuple[int, bool, int], Value] = {}
         self.active: set[tuple[int, bool, int]] = set()
 
@@ -68,7 +69,9 @@ class Evaluator:
         """Return the need to satisfy (``sign``) or violate the schema at a step below a node."""
         if isinstance(schema, bool):
             return ANY if schema == sign else NEVER
-        return self.need_of(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign)
+        found = self.document.node(schema, node.resource, f"{node.path}/{step}")
+        known = self.needs.get(key := (found.number, sign))
+        return self.needs.setdefault(key, self.need_of(found, sign)) if known is None else known
 
     def need_of(self, node: Subschema, sign: bool = True) -> Need:
         """Return the need of a node, resolving a bare ``$ref``."""

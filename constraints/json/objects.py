@@ -146,8 +146,11 @@ def kinds(needs: Needs, shape: Objects, declared: frozenset[str]) -> Kinds:
     Raises ``TooManyStates``."""
     if is_closed(shape):
         return ()
-    naming = needs.names(shape.naming) if shape.naming else (Strings(),)
     patterns = {p for p, _ in shape.patterns} | {p for o, _ in shape.others for p in o.patterns}
+    if not patterns and not shape.naming:  # one class: all other names
+        need = reduce(both, [inner for _, inner in shape.others], ANY)
+        return () if need == NEVER else ((Strings(but=declared), need),)
+    naming = needs.names(shape.naming) if shape.naming else (Strings(),)
     left = tuple([limit for limit in naming if limit.among is None or not limit.among <= declared])
     closing = frozenset([others.patterns for others, inner in shape.others if inner == NEVER])
     result = []

@@ -14,7 +14,7 @@ from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
 from .misspelt import NAMED, meant, tell
 from .numbers import Notation
 from .text import MARKUP, is_text
-from .vocabulary import REFERENCES, is_number
+from .vocabulary import HOLDING, REFERENCES, is_number
 
 EXPONENTS = Narrowing(
     "",
@@ -62,6 +62,7 @@ def narrowings(
 def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield the schemas reached from the root of a document, with their paths."""
     seen, owner, read = set[int](), document.owner, document.read
+    unread = HOLDING - read.keys()
     stack: list[tuple[Any, Resource, str]] = [(document.root.root, document.root, "")]
     while stack:
         schema, resource, path = stack.pop()
@@ -76,10 +77,10 @@ def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
         for key in () if REFERRING.isdisjoint(schema) else REFERENCES:
             if key in schema and key in read:
                 stack.append(document.resolve(Subschema(schema, resource, path, -1), key))
-        found = document.below(schema)
-        stack += [
-            (inner, resource, f"{path}/{step}") for step, inner in found if step.partition("/")[0] in read
-        ]
+        if found := document.below(schema):
+            if not unread.isdisjoint(schema):
+                found = [each for each in found if each[0].partition("/")[0] in read]
+            stack += [(inner, resource, f"{path}/{step}") for step, inner in found if isinstance(inner, dict)]
 
 
 def lacks(schema: dict[str, Any], path: str, asserts_format: bool, notation: Notation) -> Iterator[Narrowing]:

@@ -47,12 +47,13 @@ APPLIED = {"$defs": "map", "definitions": "map"} | {
     if form in ("map", "dependencies", "schemas", "items", "schema")
 }
 """By keyword that holds subschemas: the form of its value."""
+HOLDING = frozenset(APPLIED)
 
 
 def subschemas(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the direct subschemas of a schema with their paths relative to it."""
     found: list[tuple[str, Any]] = []
-    for key, value in schema.items():
+    for key, value in () if HOLDING.isdisjoint(schema) else schema.items():
         if (form := APPLIED.get(key)) is None:
             continue
         if form in ("map", "dependencies") and isinstance(value, dict):

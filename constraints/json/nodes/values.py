@@ -70,9 +70,7 @@ class ValueWriter:
         self.needs, self.style, self.notation, self.narrowed = needs, style, notation, narrowed
         self.left = left
         self.blank = blanks(style.blank)
-        self.parts: dict[Need, dict[Need, None]] | None = (
-            None  # the needs within the values of each need, if asked for
-        )
+        self.parts: dict[Need, dict[Need, None]] | None = None  # by need those in its values, if asked for
         self._known: dict[Need, Node] = {NEVER: NOTHING}
         self._open: dict[Need, Node | None] = {}
         self._later: dict[Need, Node] = {}  # rules whose texts are found when no other need is open
