@@ -68,7 +68,7 @@ CEILINGS = {
     "tests/lm": 1_049,
     "tests/oracle": 499,
     "tests/package": 2_980,
-    "tests/protocols": 560,
+    "tests/protocols": 556,
 }
 """The most lines of each room: the longest prefix of a file's path here is its room. ``.`` holds the files of the root."""
 
