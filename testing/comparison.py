@@ -28,16 +28,16 @@ def refused(call: Callable[[], Any], error: type[Exception], said: str) -> None:
 
 
 def same(found: Tensor, expected: Tensor, said: str, tolerance: float = 1e-6) -> None:
-    """Compare two tensors entry by entry, relative to the larger of 1 and what is expected; NaN equals NaN."""
+    """Compare entry by entry, relative to the larger of 1 and what is expected; infinities and NaN equal themselves alone."""
     promise(
         found.shape == expected.shape,
         f"{said}: the shape is {tuple(found.shape)}, not {tuple(expected.shape)}",
     )
     found, expected = found.detach().cpu().double(), expected.detach().cpu().double()
-    near = (found - expected).abs() <= tolerance * expected.abs().clamp(min=1.0)
+    gap = (found - expected).abs()
+    near = gap.isfinite() & (gap <= tolerance * expected.abs().clamp(min=1.0))
     wrong = ~(near | (found == expected) | (found.isnan() & expected.isnan()))
-    for place in wrong.nonzero()[:1].tolist():
-        at = tuple(place)
+    for at in map(tuple, wrong.nonzero()[:1].tolist()):
         raise AssertionError(f"{said}: at {at} it is {found[at].item():.6g}, not {expected[at].item():.6g}")
 
 

@@ -156,30 +156,6 @@ def test_minimize_keeps_the_language_with_the_fewest_states(data):
     assert small.num_states == max(1, residuals(fsa))
 
 
-@given(st.data())
-@settings(max_examples=25, deadline=None)
-def test_minimize_agrees_with_automata_lib(data):
-    dfas = pytest.importorskip("automata.fa.dfa")
-    fsa = drawn(data)
-    peer = fsa.build().to_automata()
-    peer = peer.minify() if fsa.deterministic else dfas.DFA.from_nfa(peer)  # minimal, but for a dead state
-    dead = {s for s in peer.states if not after(peer, s) & peer.final_states}
-    small = fsa.build().minimize()
-    assert small.num_states == max(1, len(peer.states - dead))
-    assert language(small) == {x for x in words(fsa.vocab_size) if peer.accepts_input(map(str, x))}
-
-
-def after(peer, state):
-    """The states that can be reached, the state itself included."""
-    seen, queue = {state}, [state]
-    while queue:
-        for d in peer.transitions[queue.pop()].values():
-            if d not in seen:
-                seen.add(d)
-                queue.append(d)
-    return seen
-
-
 def test_determinize_stops_at_its_limit():
     """The n-th symbol from the end: 2^n subsets."""
     edges = [(0, [0, 1], 0), (0, 1, 1), *((i, [0, 1], i + 1) for i in range(1, 8))]

@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -121,33 +120,3 @@ def test_grammars_are_read_in_either_syntax_and_structural_tags():
         row = grammars.row(json.dumps([kind, description, {}]), 5)
         assert row.accept([98, 99, 0])
         assert not grammars.row(json.dumps([kind, description, {}]), 5).accept([99])
-
-
-@pytest.mark.long
-def test_threads_share_constraints():
-    from tractile.embedded import load_lm
-
-    vocab = tt.Vocabulary.from_tokenizer(load_lm()[1])
-    specs = [
-        json.dumps(["json_schema", {"type": "object", "properties": {f"n{i}": {"type": "string"}, "k": {"type": "integer"}},
-                                    "required": [f"n{i}", "k"]}, {"whitespace": "flexible"}])
-        for i in range(4)
-    ]  # fmt: skip
-
-    def walk(grammars, seed):
-        dice, found = random.Random(seed), []
-        row = grammars.row(specs[seed % len(specs)], 40)
-        mask = torch.empty(1, -(-len(vocab) // 32), dtype=torch.int32)
-        while not row.terminated:
-            row.fill(mask)
-            found.append(mask.clone())
-            tokens = [t for t in range(len(vocab)) if int(mask[0, t // 32]) >> (t % 32) & 1]
-            assert row.accept([dice.choice(tokens)])
-        return torch.cat(found)
-
-    alone = [walk(Grammars(vocab), seed) for seed in range(12)]
-    with ThreadPoolExecutor(8) as pool:
-        shared = Grammars(vocab)
-        together = list(pool.map(lambda seed: walk(shared, seed), range(12)))
-    for a, b in zip(alone, together, strict=True):
-        torch.testing.assert_close(a, b)

@@ -4,17 +4,6 @@ import pytest
 
 import tractile as tt
 
-INTEGERS = {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 3}
-
-
-def test_generated_integers_are_ints():
-    model, tokenizer = tt.embedded.load_lm()
-    for seed in range(2):
-        values = tt.generate(
-            model, tokenizer, "Numbers: ", INTEGERS, max_new_tokens=30, samples=4, particles=4, seed=seed
-        )
-        assert all(len(value) == 3 and all(type(each) is int for each in value) for value in values)
-
 
 def test_strict_refuses_keywords_that_no_draft_has():
     misspelt = {"type": "object", "propertys": {"a": {"type": "integer"}}}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from corpora import EOS, source
+from corpora import EOS, content, source
 
 import tractile as tt
 from tractile import distill
@@ -47,10 +47,6 @@ def stop_at(number):
 def draw(out, lm=None, num_sequences=300, shard_size=128, **options):
     lm = Watched() if lm is None else lm
     return distill.sample(lm, out, num_sequences, 9, [""], shard_size=shard_size, batch_size=32, **options)
-
-
-def content(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 # ------------------------------------------------------------------------------------------------ one model

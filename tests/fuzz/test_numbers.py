@@ -1,26 +1,17 @@
-"""Numbers of JSON with exponents and digits of any size, against arithmetic on whole numbers; vocabularies that lack a byte."""
+"""Numbers of JSON with exponents and digits of any size, against arithmetic on whole numbers."""
 
 import json
-import random
 from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
-from random_schemas import documents
 
 import tractile as tt
 
-REFUSED = (
-    tt.errors.UnsupportedConstraint,
-    tt.errors.TooManyStates,
-    tt.errors.EmptyLanguage,
-    tt.errors.BudgetTooSmall,
-)
 BYTES = [bytes([b]) for b in range(256)]
 VOCAB = tt.Vocabulary([*BYTES, None], eos_token_id=256)
 DISTINCT = tt.constraints.json_schema({"type": "array", "uniqueItems": True}, whitespace="none")
 DISTINCT_TOKENS = DISTINCT.compile(VOCAB)
-NO_TEXT = [0xC0, 0xC1, *range(0xF5, 0x100)]
 SIZES = st.integers(-30, 30) | st.integers(-(10**25), 10**25)
 
 
@@ -107,45 +98,3 @@ def test_bounds_of_any_digits_are_exact(bound, off, keyword):
     }[keyword]
     assert constraint.accepts(str(number)) == valid
     assert constraint.accepts(f"{number}.00") == valid
-
-
-def lacking(missing):
-    words = [word for word in BYTES if word[0] not in missing]
-    return tt.Vocabulary([*words, b'{"', b'": ', b'", "', None], eos_token_id=len(words) + 3)
-
-
-WHOLE_VOCAB = lacking([])
-
-
-def allowed(query, vocab):
-    return {vocab.token_bytes[token] for token in query.mask()[0].nonzero().flatten().tolist()}
-
-
-@given(
-    documents(), st.sets(st.integers(0, 255), min_size=1, max_size=2), st.booleans(), st.integers(0, 10**6)
-)
-def test_vocabularies_that_lack_a_byte(document, missing, of_no_text, seed):
-    """A byte that no text has is not missed; of any other, walks end in valid texts."""
-    if of_no_text:
-        missing = {NO_TEXT[byte % len(NO_TEXT)] for byte in missing}
-    vocab, rng = lacking(missing), random.Random(seed)
-    try:
-        constraint = tt.constraints.json_schema(document, on_narrowed="ignore")
-        automaton = constraint.compile(vocab)
-        least = automaton.fewest_after([])
-        query = tt.gcd(automaton, least + rng.randint(0, 8)).start()
-        if of_no_text:
-            other = tt.gcd(constraint.compile(WHOLE_VOCAB), query.horizon).start()
-            assert automaton.narrowed == constraint.narrowed
-            assert allowed(query, vocab) == allowed(other, WHOLE_VOCAB)
-        text, token = b"", -1
-        while token != vocab.eos_token_id:
-            tokens = query.mask()[0].nonzero().flatten().tolist()
-            assert tokens, text
-            token = rng.choice(tokens)
-            text += vocab.token_bytes[token] or b""
-            query.advance([token])
-        assert constraint.accepts(text), text
-        assert not missing & set(text)
-    except REFUSED:
-        return

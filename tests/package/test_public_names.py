@@ -23,29 +23,6 @@ def test_the_promised_names_are_at_the_root():
     assert set(promised.split()) <= set(tt.__all__)
 
 
-@pytest.mark.parametrize(
-    ("value", "promised"),
-    [
-        (tt.constraints, "regex json_schema function_calls keywords grammar sql literal any_of"),
-        (tt.constraints.Constraint, "accepts compile repeat __and__ __or__ __invert__ __add__"),
-        (tt.Vocabulary, "from_tokenizer"),
-        (tt.Automaton, "from_edges"),
-        (tt.HMM, "random from_pretrained log_prob __mul__"),
-        (
-            tt.NextToken(tt.HMM.random(2, 3), 2, tt.inference.Real()),
-            "start scores advance select rollback fork",
-        ),
-        (tt.inference.NextTokenQuery, "start mask bitmask scores lookahead advance select rollback fork"),
-        (tt.lm.LanguageModel, "start log_probs advance select"),
-        (tt.inference.smc.Posterior, "best log_evidence ess group_by plot"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_the_promised_names_of_the_objects_are_there(value, promised):
-    """Those of the same section, and of the protocols."""
-    assert not set(promised.split()) - set(dir(value))
-
-
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_every_short_name_warns_with_the_full_one(package):
     short = set(package.__all__) - vars(tt).keys()

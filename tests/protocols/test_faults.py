@@ -95,6 +95,11 @@ class ForgetsToSelect(GCDQuery):
         super().select(sorted(torch.as_tensor(indices).long().tolist()))
 
 
+class WeighsAll(GCDQuery):
+    def log_weights(self):
+        return super().log_weights().clamp(min=-50)
+
+
 def query(cls):
     return lambda: cls(FA, 4)
 
@@ -119,6 +124,7 @@ FAULTS = {
     "ancestors": (lambda: testing.check_resampler(first_only), "the mean new weight is the weight"),
     "the dead": (lambda: testing.check_resampler(revives), "no particle of weight zero"),
     "a mask": (lambda: testing.check_next_token_query(query(AllowsAll)), r"mask\(\) is"),
+    "the impossible": (lambda: testing.check_next_token_query(query(WeighsAll)), r"log_weights\(\): at .* it is -50, not -inf"),
     "a selection": (lambda: testing.check_next_token_query(query(ForgetsToSelect)), "remaining|mask"),
 }  # fmt: skip
 

@@ -4,7 +4,6 @@ import networks
 import pytest
 import torch
 from smc_reference import Letters, random_table
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import tractile as tt
 from tractile.testing import check_language_model
@@ -15,7 +14,7 @@ FA = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 2], 1), (1, 1, 
 
 
 class Coin:
-    """The class of the page on language models: equal probabilities, and no state but the number of rows."""
+    """An outsider's: equal probabilities, and no state but the number of rows."""
 
     vocab_size, eos_token_id = 2, None
 
@@ -39,17 +38,9 @@ def table(seed, eos=EOS):
     return tt.lm.TableLM(random_table(V, 2, seed), eos, Letters())
 
 
-def transformer(share, eos=EOS, network=None):
-    network = (
-        networks.llama(50, max_position_embeddings=24, initializer_range=0.3) if network is None else network
-    )
-    return tt.TransformersLM(network, None, eos_token_id=eos, share_prompts=share)
-
-
-def gpt2():
-    torch.manual_seed(1)
-    config = GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=24, initializer_range=0.3)
-    return GPT2LMHeadModel(config).eval()
+def transformer(share):
+    network = networks.llama(50, max_position_embeddings=24, initializer_range=0.3)
+    return tt.TransformersLM(network, None, eos_token_id=EOS, share_prompts=share)
 
 
 MODELS = {
@@ -61,7 +52,6 @@ MODELS = {
     "a table without an end": (lambda: table(0, None), [[], [2]]),
     "a transformer": (lambda: transformer(True), [[3], [4, 5, 6], [3]]),
     "a transformer, padded": (lambda: transformer(False), [[3], [4, 5, 6], [3]]),
-    "another transformer": (lambda: transformer(True, None, gpt2()), [[3, 4], [5]]),
     "an outsider's": (Coin, [[], [0]]),
 }
 PRODUCTS = {

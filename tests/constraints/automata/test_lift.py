@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation import Simulation, lifted
@@ -155,40 +154,6 @@ def test_compile_makes_an_automaton():
     assert not automaton.accepts([0])
     assert loose.accepts([0])
     assert loose.accepts([0, 6])
-
-
-def test_subsets_of_an_automaton_agree_with_its_simulation():
-    vocab = Vocabulary([*PIECES, None], eos_token_id=len(PIECES))
-    constraint = regex("(a|ab|é)*b?")
-    automaton, arrays = constraint.compile(vocab), Simulation(lifted(constraint, vocab))
-    for tokens in itertools.product(range(len(vocab)), repeat=3):
-        assert automaton.accepts(list(tokens)) == bool(arrays.paths(tokens))
-
-
-@pytest.mark.parametrize("budget", [6, 9, 20])
-def test_masks_lead_to_accepted_texts_within_the_budget(budget):
-    """Any tokens that the GCD mask allows, to the end of the budget: the text is always complete and accepted."""
-    vocab = Vocabulary(
-        [bytes([b]) for b in range(32, 127)] + [b'"a', b'": ', b'{"', b"12", None], eos_token_id=99
-    )
-    constraint = regex(r'\{"a": [0-9]{1,3}(, "b": "[^"]*")?\}') & ~regex(".*13.*")
-    query = tt.gcd(constraint.compile(vocab), horizon=budget)
-    state = query.start(batch=40)
-    generator = torch.Generator().manual_seed(budget)
-    texts = [[] for _ in range(40)]
-    for _ in range(budget):
-        tokens = torch.multinomial(state.mask().double(), 1, generator=generator)[:, 0]
-        for row, token in enumerate(tokens.tolist()):
-            texts[row].append(token)
-        state.advance(tokens)
-    for tokens in texts:
-        assert tokens[-1] == vocab.eos_token_id
-        text = b"".join(vocab.token_bytes[t] for t in tokens[: tokens.index(vocab.eos_token_id)]).decode()
-        assert constraint.accepts(text)
-        assert "13" not in text
-    with pytest.raises(tt.errors.BudgetTooSmall) as error:
-        tt.gcd(constraint.compile(vocab), horizon=4).start()
-    assert error.value.given == 4
 
 
 def test_determinism_of_the_whole():

@@ -1,6 +1,5 @@
 """Byte automata over tokens against brute force and against the automaton written out: masks, distances, queries."""
 
-import itertools
 import pickle
 import random
 
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata import nfa
 from tractile.constraints.lift import lift
@@ -46,80 +44,8 @@ def vocabulary(seed: int, size: int = 300) -> Vocabulary:
     return Vocabulary([*pieces, None], eos_token_id=len(pieces))
 
 
-def brute_force(automaton: nfa.Nfa, vocab: Vocabulary, state: int) -> dict[int, int]:
-    """The state after each token that may follow a state."""
-    moves = {(int(s), b): int(t) for s, low, high, t in automaton.edges for b in range(low, high + 1)}
-    found = {}
-    for token, word in enumerate(vocab.token_bytes):
-        at: int | None = state
-        for byte in word or b"":
-            at = moves.get((at, byte)) if at is not None else None
-        if word and at is not None:
-            found[token] = at
-    if state in automaton.accept or state == automaton.num_states:
-        found[vocab.eos_token_id] = automaton.num_states
-    return found
-
-
 def compiled(plain: nfa.Nfa, vocab: Vocabulary, require_eos: bool = True) -> tt.Automaton:
     return Constraint(plain).compile(vocab, require_eos)
-
-
-def check(plain: nfa.Nfa, vocab: Vocabulary, require_eos: bool = True) -> None:
-    """Along random sequences of tokens, masks and distances are what the bytes of each token say."""
-    automaton, rng = compiled(plain, vocab, require_eos), random.Random(0)
-    after = {state: brute_force(plain, vocab, state) for state in range(plain.num_states + 1)}
-    distance = dict.fromkeys([plain.num_states, *([] if require_eos else plain.accept.tolist())], 0)
-    for r in itertools.count(1):
-        new = {s for s in after if s not in distance and any(d in distance for d in after[s].values())}
-        distance.update(dict.fromkeys(new, r))
-        if not new:
-            break
-    query = tt.lcd(automaton)
-    for _ in range(4):
-        query.start()
-        state, tokens = int(plain.start[0]), list[int]()
-        for _ in range(10):
-            assert query.mask()[0].nonzero()[:, 0].tolist() == sorted(after[state])
-            assert automaton.fewest_after(tokens) == distance.get(state, UNREACHABLE)
-            assert automaton.accepts(tokens) == (distance.get(state) == 0)
-            if not after[state]:
-                break
-            tokens.append(rng.choice(sorted(after[state])))
-            query.advance(tokens[-1:])
-            state = after[state][tokens[-1]]
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("require_eos", [True, False])
-def test_masks_and_distances_are_what_the_bytes_say(pattern, require_eos):
-    check(regex(pattern).bytes_automaton, vocabulary(1), require_eos)
-
-
-@st.composite
-def byte_automata(draw) -> nfa.Nfa:
-    """Random deterministic automata over a few ranges of bytes: wide ranges, so that letters are guessed where none are."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
-    dense = draw(
-        st.sampled_from([0.7, 0.95])
-    )  # in dense ones few tokens die, so that states read letters for ever
-    states, cuts = int(rng.integers(2, 9)), [0, 34, 35, 97, 98, 99, 123, 128, 0xA9, 0xAA, 0xC3, 0xC4, 256]
-    rows = [
-        (s, low, high - 1, int(rng.choice([0, 1, rng.integers(states)])))
-        for s in range(states)
-        for low, high in itertools.pairwise(cuts)
-        if rng.random() < dense
-    ]
-    accept = np.flatnonzero(rng.random(states) < 0.4)
-    edges = np.array(rows, np.int64).reshape(-1, 4)
-    return nfa.Nfa(states, edges, (), np.array([0]), accept).plain
-
-
-@settings(max_examples=20)
-@given(byte_automata(), st.integers(0, 3), st.booleans())
-def test_random_byte_automata(automaton, seed, require_eos):
-    if automaton.num_states:
-        check(automaton, vocabulary(seed, 150), require_eos)
 
 
 @settings(max_examples=15)
@@ -230,20 +156,3 @@ def test_a_state_that_nothing_leads_to_is_left_out():
     with pytest.raises(tt.errors.BudgetTooSmall) as error:
         tt.gcd(found, 8).start(budgets=1)
     assert error.value.needed == 3
-
-
-def test_json_schemas_have_the_same_distances_either_way():
-    """Members one after the other: the fewest tokens are the same by one joint walk and state by state."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "age": {"type": "integer"},
-            "likes": {"enum": ["cats", "dogs"]},
-        },
-        "required": ["name", "age", "likes"],
-        "additionalProperties": False,
-    }
-    automaton = tt.constraints.json_schema(schema).compile(vocabulary(1))
-    written = automaton.finite
-    assert automaton.fewest_after([]) == written.distances[written.start_states].min()

@@ -8,7 +8,7 @@ import pytest
 from random_automata import drawn
 
 import tractile as tt
-from tractile.constraints import limits, regex
+from tractile.constraints import Constraint, Vocabulary, explicit, limits, regex
 from tractile.constraints.automata import dfa, work
 from tractile.constraints.automata.dfa import determinize
 from tractile.constraints.automata.nfa import Nfa, of_rows
@@ -133,3 +133,23 @@ def test_large_deterministic_automata_stay_as_they_are():
         small = dfa.minimize(redundant).num_states
         assert small < redundant.num_states
         assert dfa.simplify(redundant).num_states == (redundant.num_states if stays else small)
+
+
+def test_an_automaton_whose_sets_take_too_much_stays():
+    dice = random.Random(0)
+    kept = [nfa for nfa in (drawn(dice) for _ in range(50)) if nfa.num_states and not nfa.is_deterministic]
+    assert kept
+    assert all(dfa.resolved(nfa, 1) is nfa for nfa in kept)
+
+
+def test_a_large_automaton_is_made_deterministic_before_its_tokens_are_written_out(monkeypatch):
+    vocab = Vocabulary([b"a", b"b", b"ab", b"ba", None], eos_token_id=4)
+    nfa, found = regex("(a|b)*a(a|b){3}").nfa.plain, []
+    for most in (0, 50_000):
+        monkeypatch.setattr(explicit, "MOST_LIFTED", most)
+        one = Constraint(nfa)
+        vars(one)["bytes_automaton"] = nfa
+        found.append(one.compile(vocab).finite)
+    for length in range(1, 6):
+        for ids in itertools.product(range(5), repeat=length):
+            assert found[0].accepts(ids) == found[1].accepts(ids)

@@ -108,7 +108,9 @@ def test_as_providers_write_tools(name):
 def test_as_text_and_in_a_file(tmp_path):
     written = {"tools": [{"name": "f", "inputSchema": SCHEMA}]}
     (tmp_path / "tools.json").write_text(json.dumps(written))
-    for tools in (json.dumps(written), tmp_path / "tools.json", os.fspath(tmp_path / "tools.json")):
+    (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, [*written["tools"], {"name": "g"}])))
+    given = [json.dumps(written), *(tmp_path / f"tools.{ending}" for ending in ("json", "jsonl"))]
+    for tools in (*given, os.fspath(given[1])):
         assert accepted(tools, '{"city": ""}', "{}") == [True, False]
 
 

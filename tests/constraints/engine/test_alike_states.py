@@ -122,3 +122,28 @@ def test_states_of_several_tables_that_read_alike():
             }
             if byte is not None:
                 state, same = tokens.step(state, byte), states.step(same, byte)
+
+
+SEVEN = {"type": "integer", "minimum": 7}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "text", "token"),
+    [
+        ({"properties": {"a": {"type": "string"}}}, {"properties": {"a": SEVEN}}, '{"', 'a": "'),
+        ({"properties": {"a": {"type": "string"}}}, {"properties": {"a": SEVEN}}, "{", '"a": "'),
+        ({}, {"properties": {"a": SEVEN}}, '{"', 'a": "'),
+        ({}, {"properties": {"long": {}}, "required": ["long"]}, "{", "}"),
+        ({}, {"additionalProperties": SEVEN}, '{"b', '": "'),
+    ],
+)
+def test_open_objects_that_read_a_token_differently_share_no_mask(one, other, text, token):
+    pieces = [*(bytes([byte]) for byte in range(256)), b'a": "', b'"a": "', b'": "']
+    vocab = tt.Vocabulary([None, *pieces], eos_token_id=0)
+    found = []
+    for each in (one, other, one):
+        query = tt.lcd(tt.constraints.json_schema({"type": "object", **each}).compile(vocab)).start()
+        for byte in text.encode():
+            query.advance([1 + byte])
+        found.append(bool(query.mask()[0, 1 + pieces.index(token.encode())]))
+    assert found == [True, False, True]

@@ -4,10 +4,8 @@ import pickle
 import random
 
 import pytest
-from grammars import CASES, lark
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
+from grammars import CASES
+from parts_oracle import Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
 from tractile.constraints import Vocabulary
@@ -64,32 +62,6 @@ def check_grammar(text, node):
 @pytest.mark.parametrize("name", CASES)
 def test_masks_are_what_enumeration_says(name):
     check_grammar(*CASES[name])
-
-
-def larger(parts):
-    """Expressions made of parts."""
-    return st.one_of(
-        st.builds(lambda part, most: Tokens(part, most, 0), parts, st.integers(1, 3)),
-        st.builds(lambda *some: Series(some), parts, parts),
-        st.builds(lambda *some: Either(some), parts, parts),
-        st.builds(
-            lambda part, times: Repeated(part, *times),
-            parts,
-            st.sampled_from([(0, 2), (1, 2), (0, None), (1, None)]),
-        ),
-    )
-
-
-LEAVES = st.sampled_from(["a*", "b", "[ab]+", "a?b", "ab+", "a"]).map(Leaf)
-
-
-@pytest.mark.long
-@settings(max_examples=25)
-@given(st.recursive(LEAVES, larger, max_leaves=5))
-def test_budgets_of_random_rules_are_what_enumeration_says(node):
-    node = Tokens(node, 4, 0)
-    assume(accepted(node, VOCAB, 3))
-    check_grammar(lark(node), node)
 
 
 @pytest.mark.parametrize(

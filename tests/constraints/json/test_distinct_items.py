@@ -1,6 +1,5 @@
 """Arrays of distinct items, token by token: masks, budgets and texts against what is read byte by byte."""
 
-import itertools
 import json
 import random
 from pathlib import Path
@@ -87,21 +86,6 @@ def test_what_need_not_be_written_does_not_move_the_least_budget(distinct):
     assert [each.compile(vocab).fewest_after([]) for each in constraints] == [6, 6]
 
 
-@pytest.mark.parametrize("contains", [{"type": "string"}, {"const": "ab"}])
-@pytest.mark.parametrize("bounds", [{}, {"minContains": 2}, {"maxContains": 1}])
-def test_the_finite_automaton_has_only_texts_of_the_constraint(contains, bounds):
-    """Where items are counted and must differ."""
-    schema = {
-        "type": "array", "uniqueItems": True, "items": {"type": ["string", "null"]}, "contains": contains, **bounds,
-    }  # fmt: skip
-    constraint = tt.constraints.json_schema(schema, on_narrowed="ignore")
-    some = ["a", "ab", None]
-    for n in range(4):
-        for value in itertools.product(some, repeat=n):
-            text = json.dumps(list(value))
-            assert constraint.accepts(text) or not constraint.finite.accepts(text), text
-
-
 def walked(automaton, vocab, more):
     """The text of a random walk that has the least budget and some tokens more."""
     query, text, dice = tt.gcd(automaton, automaton.fewest_after([]) + more).start(), b"", random.Random(more)
@@ -161,25 +145,6 @@ def test_a_least_budget_is_not_a_token_for_each_byte(properties, value):
     automaton = tt.constraints.json_schema(schema, whitespace="none").compile(vocab)
     text = json.dumps(value, separators=(",", ":")).encode()
     assert automaton.fewest_after([]) <= fewest_tokens(text, vocab) < 0.8 * len(text)
-
-
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"value": NAMED, "x": STRINGS},
-        {"id": NAMED, "tags": LISTED},
-        {"a": {"type": "array", "items": NAMED, "minItems": 1}},
-    ],
-    ids=["names", "names and items", "a list of names"],
-)
-@pytest.mark.long
-@pytest.mark.parametrize("more", [0, 3])
-def test_a_way_to_the_end_stays_open_near_the_least_budget(properties, more):
-    """With a vocabulary whose tokens write several bytes: every random walk ends, in a valid text."""
-    schema = {"type": "object", "properties": properties, "required": list(properties)}
-    vocab = tt.Vocabulary.from_tokenizer(tt.embedded.load_lm()[1])
-    text = walked(tt.constraints.json_schema(schema).compile(vocab), vocab, more)
-    assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)), text
 
 
 @pytest.mark.long

@@ -6,12 +6,10 @@ import re
 
 import pytest
 
-import tractile as tt
 from tractile.constraints import function_calls, json_schema
 
 BLANKS = " \t\n\r"
 TOKENS = re.compile(r'"[^"]*"|[\w.=]+\(?|.')
-BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
 OBJECT = {"properties": {"a b": {"type": ["array", "object"]}, "c": {"enum": [1, "  "]}}, "type": "object"}
 TEXT = '{"a b":[1,{"x":null}],"c":"  ","d e":{}}'
 TOOLS = [
@@ -67,17 +65,6 @@ def test_between_tokens_of_calls(syntax):
     ).accepts
     # a function and its bracket, a name and "=" are one token; none stands around the whole
     check_each_gap(accepts, text, range(1, len(gaps(text)[0])), 2)
-
-
-def test_a_way_to_the_end_stays_open():
-    constraint = json_schema(OBJECT, whitespace="flexible", max_whitespace=2)
-    query = tt.gcd(constraint.compile(BYTES), 60).start(1)
-    text = bytearray()
-    while (allowed := query.mask()[0].nonzero().flatten().tolist()) != [256]:
-        text.append(next((token for token in map(ord, BLANKS) if token in allowed), allowed[-1]))
-        query.advance([text[-1]])
-    assert not re.search(rb"\s{3}", text)
-    json.loads(text)
 
 
 def test_equal_bounds_are_one_program():

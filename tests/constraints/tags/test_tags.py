@@ -6,7 +6,6 @@ import pickle
 import random
 
 import pytest
-import torch
 from call_texts import TOOLS, WRITTEN
 from cases import groups
 from counting import at_most
@@ -154,23 +153,6 @@ def test_calls_of_gemma_are_those_of_xgrammar():
         found.append(ours.accepts(text))
         assert found[-1] == accepts(peer, text), text
     assert 5 < sum(found) < len(found)
-
-
-@pytest.mark.parametrize("family", WRITTEN)
-def test_tool_calls_finish_within_the_budget(family):
-    automaton = tool_calls(TOOLS, family, choice="required", parallel=False).compile(BYTES)
-    dice = torch.Generator().manual_seed(3)
-    try:
-        tt.gcd(automaton, 1).start()
-    except tt.errors.BudgetTooSmall as error:
-        needed = error.needed
-    query, tokens = tt.gcd(automaton, needed + 9).start(), []
-    while not tokens or tokens[-1]:
-        allowed = query.mask()[0].nonzero().flatten()
-        tokens.append(int(allowed[torch.randint(len(allowed), (), generator=dice)]))
-        query.advance(torch.tensor(tokens[-1:]))
-    assert len(tokens) <= needed + 9
-    assert automaton.accepts_tokens(tokens)
 
 
 NUMBER = {"type": "regex", "pattern": "[0-9]+"}
@@ -348,3 +330,17 @@ def test_free_text_may_end_at_hundreds_of_strings():
         text = free(until=[f"stop{i};" for i in range(500)])
     assert text.accepts("a stop7 stop499;")
     assert not text.accepts("stop1; stop2;")
+
+
+def test_a_finite_automaton_has_one_order_of_many_parameters():
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(20)}}
+    constraint = structural_tag(
+        {"type": "json_schema", "style": "qwen_xml", "json_schema": schema, "any_order": True}
+    )
+    texts = [
+        "".join(f"<parameter={name}>1</parameter>" for name in names)
+        for names in (("p19", "p3"), ("p3", "p19"))
+    ]
+    assert [constraint.accepts(text) for text in texts] == [True, True]
+    assert [constraint.finite.accepts(text) for text in texts] == [False, True]
+    assert [each.keyword for each in constraint.finite.narrowed] == ["escapes", "order"]

@@ -78,3 +78,10 @@ def test_masks_of_several_keywords_are_exact_where_searches_are_given_up():
             assert torch.equal(query.mask(), allowed)
             token = rng.choice(allowed[0].nonzero().flatten().tolist())
             exact.advance([token]), query.advance([token])
+
+
+def test_what_is_handed_out_is_the_callers(query):
+    """Changing an answer changes no other."""
+    first = query.bitmask().clone()
+    query.bitmask().fill_(-1)
+    assert torch.equal(query.bitmask(), first)
