@@ -165,17 +165,27 @@ def log_values(
 
     Rows to which one factor gives zero are not evaluated by those that follow.
     """
-    found = [torch.zeros(len(shown.tokens), dtype=torch.float64) for _, shown in drawn]
+    found: list[Tensor | None] = [None] * len(drawn)
     for potential, part in factors:
         mine = [i for i, (run, _) in enumerate(drawn) if run in part.first]
-        asked = [replace(drawn[i][1], alive=drawn[i][1].alive & ~found[i].isneginf()) for i in mine]
+        asked = [_possible(drawn[i][1], found[i]) for i in mine]
         if not asked:
             continue
         joined = part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
         with nullcontext() if type(potential) in (PrefixPotential, LookaheadPotential) else callers_threads():
             value = potential.log_value(joined)
-        values = value.detach().double().split([len(one.tokens) for one in asked])
+        value = value.detach().double()
+        values = [value] if len(asked) == 1 else value.split([len(one.tokens) for one in asked])
         for i, one, log_psi in zip(mine, asked, values, strict=True):
             check_values(potential, one, log_psi)
-            found[i] += log_psi.masked_fill(~one.alive, 0.0)
-    return found
+            before = found[i]
+            found[i] = log_psi if before is None else before + log_psi.masked_fill(~one.alive, 0.0)
+    return [
+        torch.zeros(len(shown.tokens), dtype=torch.float64) if one is None else one
+        for one, (_, shown) in zip(found, drawn, strict=True)
+    ]
+
+
+def _possible(shown: Extension, log_psi: Float[Tensor, " rows"] | None) -> Extension:
+    """Return an extension whose rows of weight zero, by the potentials so far (None: there was none), are not alive."""
+    return shown if log_psi is None else replace(shown, alive=shown.alive & ~log_psi.isneginf())

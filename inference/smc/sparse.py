@@ -19,7 +19,8 @@ from torch import Generator, Tensor
 
 from .step import Step
 
-MOST = 0.5  # the largest allowed share of a table: beyond, reading the whole table is faster
+MOST = 0.5  # the largest allowed share of a large table: beyond, reading the whole table is faster
+SMALL = 1 << 16  # allowed entries up to which a table is no large one
 CACHE_SIZE = 1 << 10  # masks of an automaton whose lists of allowed tokens are cached
 
 
@@ -73,7 +74,7 @@ def sparse_step(step: Step) -> SparseStep | None:
     """Return the step restricted to the allowed tokens, or None if that is impossible or would not be faster.
 
     None if the tables are not float32 or float64 on the CPU, if there is no automaton, if a state allows no token, or if more
-    than :data:`MOST` of the table is allowed.
+    than :data:`MOST` of a large table is allowed.
     """
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
@@ -89,6 +90,6 @@ def sparse_step(step: Step) -> SparseStep | None:
                 kept.clear()
             tokens = kept[key] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
         allowed.append(tokens)
-    if not all(map(len, allowed)) or sum(map(len, allowed)) > MOST * states * vocab:
+    if not all(map(len, allowed)) or sum(map(len, allowed)) > max(MOST * states * vocab, SMALL):
         return None
     return SparseStep(step, allowed)

@@ -242,7 +242,7 @@ def entries(
 
 def is_range(rows: Int[Tensor, " rows"], count: int) -> bool:
     """Return whether ``rows``, on the CPU, are 0 … count − 1 in order."""
-    return len(rows) == count and bool((rows.numpy() == np.arange(count)).all())
+    return rows.shape[0] == count and rows.tolist() == list(range(count))
 
 
 @dataclass(frozen=True)
