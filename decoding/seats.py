@@ -137,13 +137,12 @@ class Batch:
             for seat in going:
                 seat.error = error
             going = []
-        for seat in seats:
-            if seat.prompts is not None:
-                try:
-                    self._start(seat.prompts)
-                    going.append(seat)
-                except Exception as error:
-                    seat.error = error
+        new = [seat for seat in seats if seat.prompts is not None]
+        try:
+            self._start(new)
+            going += new
+        except Exception:  # of one of them
+            going += [seat for seat in new if self._starts(seat)]
         if self._rows is None:
             return
         table, first = self._rows.log_probs(), 0
@@ -166,9 +165,20 @@ class Batch:
             self._rows.select(source)
         self._rows.advance(torch.cat([seat.tokens for seat in going]))
 
-    def _start(self, prompts: Sequence[Prompt]) -> None:
+    def _starts(self, seat: Seat) -> bool:
+        """Start a seat alone; return whether it has rows, else it has the error."""
+        try:
+            self._start([seat])
+        except Exception as error:
+            seat.error = error
+        return seat.error is None
+
+    def _start(self, seats: Sequence[Seat]) -> None:
+        """Append the prompts of new seats to the batch: they are read together."""
+        if not seats:
+            return
         new: Any = self._lm.fork()
-        new.start(prompts)
+        new.start([prompt for seat in seats for prompt in seat.prompts or ()])
         if self._rows is None:
             self._rows = new
         else:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Generator, Tensor
 
 from ...errors import BudgetTooSmall
@@ -83,7 +85,7 @@ class Run:
 
     def extend(
         self, table: Float[Tensor, "states vocab"], texts: Texts
-    ) -> Iterator[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]]:
+    ) -> Iterator[tuple[Int[ndarray, " rows"], Float[Tensor, " rows"], Extension]]:
         """Draw a token for every particle that does not wait; yield the particles, the log-weights (nats) and the extension.
 
         Particles at the budget's last token are yielded apart.
@@ -93,12 +95,12 @@ class Run:
             self.particles = self.particles.split(request.beam_factor)
         particles = self.particles
         moving = particles.moving
-        groups = [(int(particles.length[moving[0]]) + 1 == request.max_new_tokens, moving)]
+        at_last = particles.length.numpy()[moving] + 1 == request.max_new_tokens
+        groups = [(bool(at_last[0]), moving)]
         if request.align is not None:  # particles have different lengths
-            at_last = particles.length[moving] + 1 == request.max_new_tokens
             groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
         for last, rows in groups:
-            states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
+            states = torch.from_numpy(particles.state.numpy()[rows])
             prefixes = particles.prefixes(rows)
             step = Step(
                 table,
@@ -124,7 +126,7 @@ class Run:
             yield rows, log_weight, Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
 
     def _draw(
-        self, step: Step, rows: Int[Tensor, " rows"]
+        self, step: Step, rows: Int[ndarray, " rows"]
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
         if self._replay is None:
@@ -141,7 +143,7 @@ class Run:
 
     def reweigh(
         self,
-        rows: Int[Tensor, " rows"],
+        rows: Int[ndarray, " rows"],
         log_weight: Float[Tensor, " rows"],
         shown: Extension,
         log_psi: Float[Tensor, " rows"],
@@ -149,8 +151,8 @@ class Run:
         """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
         particles = self.particles
         particles.reweigh(rows, log_weight, shown, log_psi)
-        refused = shown.ended & shown.alive & log_psi.isneginf()
-        self.refused += [shown.text(row) for row in refused.nonzero()[:, 0].tolist()]
+        refused = (shown.ended & shown.alive).numpy() & (log_psi.numpy() == -np.inf)
+        self.refused += [shown.text(row) for row in refused.nonzero()[0].tolist()]
         if (align := self.request.align) is not None:
             grows = particles.growing[rows].tolist()
             particles.waiting[rows] = torch.tensor(
