@@ -15,7 +15,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -143,7 +142,7 @@ def steps(runs: Sequence[Run], limit: int | None = None) -> Iterator[int]:
             run.reweigh(rows, log_weight, shown, log_psi)
         for run in batch.runs:
             run.resample()
-            run.growing = int(np.count_nonzero(run.particles.growing.numpy()))
+            run.growing = sum(run.particles.growing.tolist())
         yield (growing := sum(run.growing for run in batch.runs))
         if not growing:
             return

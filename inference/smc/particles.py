@@ -73,7 +73,7 @@ class Particles:
         )
 
     def __len__(self) -> int:
-        return len(self.length)
+        return self.length.shape[0]
 
     @property
     def moving(self) -> Int[ndarray, " some"]:

@@ -168,7 +168,7 @@ class Run:
         self.ess_trace.append(effective_sample_size(particles.log_weight))
         if self.recorder is not None:
             self.recorder.step(particles)
-        if not particles.growing.any() or (request.align is not None and len(particles.moving)):
+        if not any(particles.growing.tolist()) or (request.align is not None and len(particles.moving)):
             return
         among, ess = None, self.ess_trace[-1]
         if request.align is not None:  # the finished are left out, the dead are replaced
@@ -192,7 +192,7 @@ class Run:
             self.query.advance_some(tokens, tokens >= 0)
         else:
             self.query.advance(tokens)
-        self.states = len(source)
+        self.states = source.shape[0]
 
     def posterior(self) -> Posterior:
         """Return the particles as a posterior."""

@@ -32,7 +32,8 @@ class SparseStep(Step):
         super().__init__(step.table, step.query, step.prefixes, step.rows, decode=step.decode)
         self.tokens, self._counts = np.concatenate(allowed), np.array([len(tokens) for tokens in allowed])
         self._start = self._counts.cumsum() - self._counts
-        self._place = np.repeat(np.arange(len(allowed)) * step.table.shape[1], self._counts) + self.tokens
+        vocab = step.table.shape[1]
+        self._place = np.concatenate([tokens + i * vocab for i, tokens in enumerate(allowed)])
 
     @cached_property
     def mask(self) -> Bool[Tensor, ""]:
@@ -53,7 +54,7 @@ class SparseStep(Step):
         """Draw a token for each row with probability q ∝ exp(belief); return the tokens and log p_lm − log q in nats."""
         log_weight, state = belief.numpy(), self.rows.numpy()
         # The bound keeps `top` finite in states without any mass.
-        top = np.maximum.reduceat(log_weight, self._start).clip(min=np.finfo(log_weight.dtype).min)
+        top = np.maximum(np.maximum.reduceat(log_weight, self._start), np.finfo(log_weight.dtype).min)
         weight = np.exp(log_weight - np.repeat(top, self._counts))
         cumulative = torch.from_numpy(weight).cumsum(0, dtype=torch.float64).numpy()
         end = cumulative[self._start + self._counts - 1]
@@ -66,7 +67,7 @@ class SparseStep(Step):
         with np.errstate(divide="ignore", invalid="ignore"):  # states without mass, which are dead
             total = np.log(np.add.reduceat(weight, self._start, dtype=np.float64)[state])
             log_q = log_weight[place] - top[state] - total
-            ratio = np.where(np.isneginf(total) | np.isneginf(log_p), -np.inf, log_p - log_q)
+            ratio = np.where((total == -np.inf) | (log_p == -np.inf), -np.inf, log_p - log_q)
         return torch.from_numpy(self.tokens[place]), torch.from_numpy(ratio)
 
 
