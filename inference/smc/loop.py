@@ -164,10 +164,13 @@ def log_values(
 
     Rows to which one factor gives zero are not evaluated by those that follow.
     """
-    found: list[Tensor | None] = [None] * len(drawn)
+    found: dict[int, Tensor] = {}
     for potential, part in factors:
         mine = [i for i, (run, _) in enumerate(drawn) if run in part.first]
-        asked = [_possible(drawn[i][1], found[i]) for i in mine]
+        asked = [
+            replace(one, alive=one.alive & ~found[i].isneginf()) if i in found else one
+            for i, one in ((i, drawn[i][1]) for i in mine)
+        ]
         if not asked:
             continue
         joined = part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
@@ -177,14 +180,8 @@ def log_values(
         values = [value] if len(asked) == 1 else value.split([len(one.tokens) for one in asked])
         for i, one, log_psi in zip(mine, asked, values, strict=True):
             check_values(potential, one, log_psi)
-            before = found[i]
-            found[i] = log_psi if before is None else before + log_psi.masked_fill(~one.alive, 0.0)
+            found[i] = found[i] + log_psi.masked_fill(~one.alive, 0.0) if i in found else log_psi
     return [
-        torch.zeros(len(shown.tokens), dtype=torch.float64) if one is None else one
-        for one, (_, shown) in zip(found, drawn, strict=True)
+        found[i] if i in found else torch.zeros(len(one.tokens), dtype=torch.float64)
+        for i, (_, one) in enumerate(drawn)
     ]
-
-
-def _possible(shown: Extension, log_psi: Float[Tensor, " rows"] | None) -> Extension:
-    """Return an extension whose rows of weight zero, by the potentials so far (None: there was none), are not alive."""
-    return shown if log_psi is None else replace(shown, alive=shown.alive & ~log_psi.isneginf())

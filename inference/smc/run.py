@@ -103,15 +103,8 @@ class Run:
             states = torch.from_numpy(particles.state.numpy()[rows])
             prefixes = particles.prefixes(rows)
             step = Step(
-                table,
-                self.query,
-                prefixes,
-                states,
-                decode=texts,
-                eos_token_id=request.eos,
-                last=last,
-                prompt=request.number,
-            )
+                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last, prompt=request.number
+            )  # fmt: skip
             tokens, log_weight = self._draw(step, rows)
             log_prob = entries(table, states, tokens)
             if self.recorder is not None:

@@ -107,15 +107,9 @@ class Step:
     ) -> Step:
         """Return a step of the same query and prompt."""
         return Step(
-            table,
-            self.query,
-            prefixes,
-            rows,
-            decode=self.decode,
-            eos_token_id=self.eos_token_id,
-            last=self.last,
-            prompt=self.prompt,
-        )
+            table, self.query, prefixes, rows,
+            decode=self.decode, eos_token_id=self.eos_token_id, last=self.last, prompt=self.prompt,
+        )  # fmt: skip
 
     def check_log_probs(self) -> None:
         """Raise :class:`EvidenceError` that names the first row where the language model's log-probabilities are NaN or +∞."""
