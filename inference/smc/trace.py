@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Int
+from numpy import ndarray
 from torch import Tensor
 
 from ...lm.base import LanguageModel
