@@ -86,7 +86,7 @@ def output_type(
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
     :func:`tool_calls` of a model's family           the calls in its format, beside text  an :class:`Answer`
-    another :class:`Constraint`                      what it accepts                       the text
+    another :class:`Constraint`                      what it accepts                       the text, or its captures
     ===============================================  ====================================  =========================
 
     A type may refuse what its JSON Schema allows, by a validator for example; ``parse`` and ``accepts`` say so, and

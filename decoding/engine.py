@@ -246,7 +246,8 @@ class Engine:
         """Do rounds until the engine is closed; if one fails as none should, close it for all."""
         seats: list[Seat] = []
         try:
-            self._rounds(seats)
+            with one_thread(self._lm):
+                self._rounds(seats)
         finally:
             with self._changed:
                 self._draining = self._stopped = True
@@ -266,8 +267,7 @@ class Engine:
                 self._drop_late()
             if not seats:
                 continue
-            with one_thread(self._lm):
-                self._batch.step(seats)
+            self._batch.step(seats)
             for seat, following in zip(seats, [*(seat.turn for seat in seats[1:]), self._moved], strict=True):
                 seat.following = following
             seats[0].turn.release()

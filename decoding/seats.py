@@ -137,25 +137,17 @@ class Batch:
             for seat in going:
                 seat.error = error
             going = []
-        for seat in seats:
-            if seat.prompts is not None:
-                try:
-                    self._start(seat.prompts)
-                    going.append(seat)
-                except Exception as error:
-                    seat.error = error
+        if new := [seat for seat in seats if seat.prompts is not None]:
+            going += self._start(new) or [seat for seat in new if self._start([seat])]
         if self._rows is None:
             return
         table, first = self._rows.log_probs(), 0
         self._first = {}
         for seat in going:
-            count = self._count(seat)
+            count = len(seat.rows if seat.prompts is None else seat.prompts)
             self._first[seat] = first
             seat.take(table[first : first + count])
             first += count
-
-    def _count(self, seat: Seat) -> int:
-        return len(seat.rows if seat.prompts is None else seat.prompts)
 
     def _advance(self, going: Sequence[Seat]) -> None:
         if not going or self._rows is None:
@@ -166,10 +158,18 @@ class Batch:
             self._rows.select(source)
         self._rows.advance(torch.cat([seat.tokens for seat in going]))
 
-    def _start(self, prompts: Sequence[Prompt]) -> None:
-        new: Any = self._lm.fork()
-        new.start(prompts)
-        if self._rows is None:
-            self._rows = new
-        else:
-            self._rows.join(new)
+    def _start(self, seats: Sequence[Seat]) -> Sequence[Seat]:
+        """Read the prompts of new seats in one pass; return the seats, none after an error, which they have then."""
+        error: Exception | None = None
+        try:
+            new: Any = self._lm.fork()
+            new.start([prompt for seat in seats for prompt in seat.prompts or ()])
+            if self._rows is None:
+                self._rows = new
+            else:
+                self._rows.join(new)
+        except Exception as raised:
+            error = raised
+        for seat in seats:
+            seat.error = error
+        return seats if error is None else ()

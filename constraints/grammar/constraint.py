@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,9 +22,10 @@ from .definitions import cost_of_parsing
 from .lark_reader import LarkReader
 from .layout_reader import is_indenter
 from .nodes import program
+from .open_rules import captures as captured
 from .open_rules import open_rules
 from .sources import Paths, Sources, folders_of, read
-from .tree import Rules, check
+from .tree import Rules, Without, check, expressions
 
 SYNTAXES = ("lark", "gbnf", "ebnf", "abnf")
 OTHER = re.compile(r"^\s*(?:<[^<>\n]+>|[\w-]+)\s*::=", re.MULTILINE)  # a rule in the other syntaxes
@@ -40,6 +41,7 @@ def grammar(
     declared: Mapping[str, str] | None = None,
     postlex: Any = None,
     max_depth: int | None = None,
+    captures: Sequence[str] = (),
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """Accept the texts of a context-free grammar.
@@ -64,6 +66,9 @@ def grammar(
 
     ``postlex`` is an indenter, as Lark takes it (``lark.indenter.PythonIndenter()``): its INDENT and DEDENT follow the columns of
     the lines, up to 40.
+
+    ``captures`` names rules of a grammar in GBNF, EBNF or ABNF: the value of a text (:func:`.generate`) is then a dict of what
+    each stands for, as of the named groups of a pattern: the last time, in one of the text's readings; None if it does not occur.
 
     A rule's text takes at most n tokens where the rule has ``[max_tokens=n]`` (see
     :meth:`~tractile.constraints.Constraint.tokens`).
@@ -98,6 +103,15 @@ def grammar(
     found.wanted_by = partial(open_rules, rules, first)
     if max_depth is not None:
         found = found.within(max_depth)
+    if captures:
+        if syntax == "lark" or any(isinstance(e, Without) for e in expressions(*rules.rules.values())):
+            raise UnsupportedConstraint(
+                "captures are of GBNF, EBNF and ABNF without x - y; those of Lark are in the tree of Lark's own parser",
+                path="captures",
+            )
+        if missing := [name for name in captures if name not in rules.rules]:
+            raise UnsupportedConstraint(f"captures: the grammar has no rule {missing[0]!r}", path="captures")
+        found.reader = partial(captured, rules, first, list(captures))
     narrowing.report(found.narrowed, on_narrowed, chosen)
     return found
 

@@ -18,21 +18,8 @@ from ..automata import dfa, nfa
 from ..automata.work import spend
 from ..program import nodes, tables
 from ..program.node import Kind
-from .tree import (
-    Choice,
-    Expression,
-    Ref,
-    Repeat,
-    Rules,
-    Series,
-    Text,
-    Without,
-    has_empty_text,
-    parts_of,
-    reachable_rules,
-    settle,
-    text_of,
-)
+from . import tree
+from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text, Without
 
 Texts = frozenset[Text]
 NONE: Texts = frozenset()
@@ -68,14 +55,14 @@ class FirstMatchCopier:
         self.rules: dict[str, Expression] = {}
         self.lines = dict(grammar.lines)
         self.budgets = dict(grammar.budgets)
-        reached = reachable_rules(grammar.rules, start)
+        reached = tree.reachable_rules(grammar.rules, start)
         rules = {name: grammar.rules[name] for name in reached}
         self.empty = dict.fromkeys(reached, False)
         self.first = dict.fromkeys(reached, NONE)
         self.more = dict.fromkeys(reached, NONE)
-        settle(rules, self.empty, lambda name: self.is_empty(rules[name]))
-        settle(rules, self.first, lambda name: self.begins(rules[name]))
-        settle(rules, self.more, lambda name: self.goes_on(rules[name]))
+        tree.settle(rules, self.empty, lambda name: self.is_empty(rules[name]))
+        tree.settle(rules, self.first, lambda name: self.begins(rules[name]))
+        tree.settle(rules, self.more, lambda name: self.goes_on(rules[name]))
         self.refuse_left_recursion(rules)
         self._names: dict[tuple[str, Texts, Texts], str] = {}
         self._cut: dict[tuple[Text, Texts], Text] = {}
@@ -84,7 +71,7 @@ class FirstMatchCopier:
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
-        return has_empty_text(e, self.empty)
+        return tree.has_empty_text(e, self.empty)
 
     def begins(self, e: Expression) -> Texts:
         """Return the rules that end at their first match and may begin an expression."""
@@ -134,7 +121,7 @@ class FirstMatchCopier:
     def refuse_left_recursion(self, rules: Mapping[str, Expression]) -> None:
         """Raise ``UnsupportedConstraint`` if rules begin with each other: what goes on after one is not known."""
         begun: dict[str, frozenset[str]] = {name: frozenset() for name in self.empty}
-        settle(rules, begun, lambda name: frozenset(self.rules_first(rules[name], begun)))
+        tree.settle(rules, begun, lambda name: frozenset(self.rules_first(rules[name], begun)))
         for name, first in begun.items():
             if name in first:
                 raise UnsupportedConstraint(
@@ -148,7 +135,7 @@ class FirstMatchCopier:
         if isinstance(e, Ref):
             yield e.rule
             yield from begun[e.rule]
-        for part in parts_of(e):
+        for part in tree.parts_of(e):
             yield from self.rules_first(part, begun)
             if isinstance(e, Series) and not self.is_empty(part):
                 return
@@ -235,4 +222,4 @@ def unshadowed(text: Text, others: Texts) -> Text:
         gone = nfa.union([longer, dfa.difference(begun, plain.between(accept=last))])
     if dfa.intersect(words, gone).is_empty:
         return text
-    return text_of(dfa.difference(words, gone), text.ends_first)
+    return tree.text_of(dfa.difference(words, gone), text.ends_first)

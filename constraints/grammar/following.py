@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from ..program.nodes import EMPTY
-from .tree import (
-    Choice,
-    Expression,
-    Ref,
-    Repeat,
-    Rules,
-    Series,
-    Text,
-    has_empty_text,
-    reachable_rules,
-    settle,
-)
+from . import tree
+from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text
 
 Texts = frozenset[Text]
 END = Text(EMPTY)
@@ -25,11 +15,11 @@ class Following:
     """The terminals that may begin each rule (``first``) and that may follow it (``follow``)."""
 
     def __init__(self, grammar: Rules, start: str) -> None:
-        rules = {name: grammar.rules[name] for name in reachable_rules(grammar.rules, start)}
+        rules = {name: grammar.rules[name] for name in tree.reachable_rules(grammar.rules, start)}
         self.empty = dict.fromkeys(rules, False)
-        settle(rules, self.empty, lambda name: has_empty_text(rules[name], self.empty))
+        tree.settle(rules, self.empty, lambda name: tree.has_empty_text(rules[name], self.empty))
         self.first: dict[str, Texts] = dict.fromkeys(rules, frozenset())
-        settle(rules, self.first, lambda name: self.begins(rules[name]))
+        tree.settle(rules, self.first, lambda name: self.begins(rules[name]))
         self.follow: dict[str, Texts] = dict.fromkeys(rules, frozenset())
         self.follow[start] = frozenset([END])
         todo = dict.fromkeys(rules)
@@ -53,7 +43,7 @@ class Following:
                 found: Texts = frozenset()
                 for part in e.parts:
                     found |= self.begins(part)
-                    if not has_empty_text(part, self.empty):
+                    if not tree.has_empty_text(part, self.empty):
                         break
                 return found
         return frozenset() if isinstance(e, Repeat) and e.high == 0 else self.begins(e.part)
@@ -72,7 +62,7 @@ class Following:
                 for part in reversed(e.parts):
                     found += self.calls(part, after)
                     begins = self.begins(part)
-                    after = begins | after if has_empty_text(part, self.empty) else begins
+                    after = begins | after if tree.has_empty_text(part, self.empty) else begins
                 return found
             case Repeat():
                 if e.high == 0:

@@ -27,25 +27,12 @@ from ..program.left_recursion import without_empty, without_left_recursion
 from ..program.node import Kind, Node
 from ..program.nodes import NOTHING
 from ..program.prune import pruned
+from . import tree
 from .columns import is_block, with_columns
 from .first_matches import with_first_matches
 from .layout import with_indentation
 from .obligations import with_look_ahead
-from .tree import (
-    Choice,
-    Expression,
-    Ref,
-    Repeat,
-    Rules,
-    Series,
-    Text,
-    Without,
-    calls,
-    expressions,
-    has_empty_text,
-    parts_of,
-    settle,
-)
+from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text, Without
 
 MOST_REPEATED = 32  # states of a table that stands for a repeat
 MOST_PARTS = 40  # parts of a rule that is written wherever it is called
@@ -61,7 +48,7 @@ def program(rules: Rules, first: str) -> Node:
     try:
         with limited():
             layout = rules.layout
-            texts = [each for each in expressions(*rules.rules.values()) if isinstance(each, Text)]
+            texts = [each for each in tree.expressions(*rules.rules.values()) if isinstance(each, Text)]
             if layout is not None:
                 rules, first = with_indentation(rules, first, layout)
             looks = any(text.before is not None for text in texts)
@@ -100,10 +87,10 @@ class RuleWriter:
     def __init__(self, rules: Rules) -> None:
         self.grammar, self.rules = rules, rules.rules
         self.empty = dict.fromkeys(self.rules, False)
-        settle(self.rules, self.empty, lambda name: self.is_empty(self.rules[name]))
+        tree.settle(self.rules, self.empty, lambda name: self.is_empty(self.rules[name]))
         self.counted = dict.fromkeys(self.rules, False)  # whether a rule has a budget or calls one that has
         if rules.budgets:
-            settle(self.rules, self.counted, self.counts)
+            tree.settle(self.rules, self.counted, self.counts)
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
         # By the id of an expression, which is kept.
@@ -112,12 +99,12 @@ class RuleWriter:
 
     def counts(self, name: str) -> bool:
         """Return whether a rule has a budget, or calls one that is known to count."""
-        called = (call.rule for call in calls(self.rules[name]))
+        called = (call.rule for call in tree.calls(self.rules[name]))
         return name in self.grammar.budgets or any(map(self.counted.get, called))
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
-        return has_empty_text(e, self.empty)
+        return tree.has_empty_text(e, self.empty)
 
     def written(self, e: Expression) -> Node:
         """Return the node of an expression's texts, with all rules that it needs."""
@@ -173,7 +160,7 @@ class RuleWriter:
 
     def made(self, e: Series | Choice | Repeat | Without, most: float, nonempty: bool) -> Node:
         """Return the node of an expression's texts, anew."""
-        spend(5 * (1 + len(parts_of(e))))
+        spend(5 * (1 + len(tree.parts_of(e))))
         match e:
             case Repeat():
                 is_empty = self.is_empty(e.part)

@@ -1,4 +1,4 @@
-"""The rules of a grammar that say what may stand where an unfinished text stops, by Earley's algorithm.
+"""The rules of a grammar that say what may stand where a text stops, and their texts in a whole one, by Earley's algorithm.
 
     items(k)  =  (rule, what is left of it, where it began)  of all beginnings of derivations that have read k bytes
 
@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ...errors import FormatError
 from ..automata.work import limited, spend
 from ..engine.bytes import Bytes
 from ..engine.tokens import NO_STATE
+from ..validation import short
 from .tree import Choice, Expression, Ref, Repeat, Rules, Series, Text, Without
 
 NAME = re.compile(r"<?[^\W\d][^\"/{]*")
 """The name of a rule; Lark's texts without one are named by themselves, and templates by what they are given."""
 Left = tuple[Any, ...] | None
 """A stack: an expression, the rounds of a repeat that are over, and the stack below; None if nothing is left."""
+Trail = tuple[Any, ...] | None
+"""What an item has read: the trail before its last rule, this rule, its first byte and its end, and its own trail."""
 
 
 class Item(NamedTuple):
@@ -48,7 +52,8 @@ def open_rules(rules: Rules, first: str, text: str, _: Callable[[str], bool]) ->
     """
     with limited():
         chart = Chart(rules, first)
-        stack = [each.after for each in chart.after(text.encode())][::-1]
+        going = chart.after(text.encode())
+        stack = [each.after for each in going if chart.of(each.text).allowed(each.state)][::-1]
         names, seen = dict[str, None](), set[Item]()
         while stack:
             item = stack.pop()
@@ -58,8 +63,25 @@ def open_rules(rules: Rules, first: str, text: str, _: Callable[[str], bool]) ->
             if item.rule in rules.lines and NAME.fullmatch(item.rule):
                 names[item.rule] = None
             elif item.rule:
-                stack += chart.waiting[item.origin][item.rule][::-1]
+                stack += [each for each, _ in chart.waiting[item.origin][item.rule][::-1]]
     return tuple(f"rule {name} (line {rules.lines[name]})" for name in names)
+
+
+def captures(rules: Rules, first: str, names: Sequence[str], text: str) -> dict[str, str | None]:
+    """Return the last text of each of some rules in a reading of a text, None for none. Without one raise ``FormatError``."""
+    chart, data, found = Chart(rules, first), text.encode(), dict.fromkeys(names)
+    with limited():
+        chart.after(data)
+    if chart.whole is None:
+        raise FormatError(f"{short(text)} is no text of the grammar")
+    trails: list[Trail] = [chart.whole]
+    while trails:
+        if (trail := trails.pop()) is not None:
+            before, rule, start, end, own = trail
+            if rule in found and found[rule] is None:
+                found[rule] = data[start:end].decode()
+            trails += [before, own]
+    return found
 
 
 class Chart:
@@ -68,23 +90,23 @@ class Chart:
     def __init__(self, rules: Rules, first: str) -> None:
         self.rules, self.first = rules.rules, first
         self.states: dict[Text, Bytes] = {}
-        self.waiting: list[dict[str, list[Item]]] = []  # by byte and rule: what goes on after it
+        # By byte and rule: what goes on after it.
+        self.waiting: list[dict[str, list[tuple[Item, Trail]]]] = []
+        self.whole: Trail = None  # of a text of the grammar
 
-    def after(self, data: bytes) -> list[OpenText]:
-        """Return the texts of rules that may go on after a text."""
-        open_, found = [Item("", 0, (Ref(self.first), 0, None))], list[OpenText]()
-        for at in range(len(data) + 1):
-            found = self.closed(open_, found, at)
-            if at == len(data):
-                break
-            read, open_ = list[OpenText](), []
-            for each in found:
+    def after(self, data: bytes) -> dict[OpenText, Trail]:
+        """Return the texts of rules that may go on after a text, or have ended there; of several trails to one, the first."""
+        open_: list[tuple[Item, Trail]] = [(Item("", 0, (Ref(self.first), 0, None)), None)]
+        found = self.closed(open_, {}, 0)
+        for at, byte in enumerate(data, 1):
+            read = dict[OpenText, Trail]()
+            for each, trail in found.items():
                 spend(5)
-                state = self.of(each.text).step(each.state, data[at])
+                state = self.of(each.text).step(each.state, byte)
                 if state != NO_STATE:
-                    read.append(each._replace(state=state))
-            found = list(dict.fromkeys(read))
-        return [each for each in found if self.of(each.text).allowed(each.state)]
+                    read.setdefault(each._replace(state=state), trail)
+            found = self.closed([], read, at)
+        return found
 
     def of(self, text: Text) -> Bytes:
         """Return the states of a text."""
@@ -92,40 +114,43 @@ class Chart:
             self.states[text] = Bytes(text.node)
         return self.states[text]
 
-    def closed(self, items: list[Item], read: list[OpenText], at: int) -> list[OpenText]:
+    def closed(
+        self, items: list[tuple[Item, Trail]], read: dict[OpenText, Trail], at: int
+    ) -> dict[OpenText, Trail]:
         """Follow all items at a byte; return the texts that are read there."""
-        waiting: dict[str, list[Item]] = defaultdict(list)
+        waiting: dict[str, list[tuple[Item, Trail]]] = defaultdict(list)
         self.waiting.append(waiting)
-        empty: set[str] = set()  # rules that began and ended here
-        found = dict.fromkeys(read)
-        stack = [*items, *(each.after for each in read if self.of(each.text).accepting(each.state))]
-        seen: set[Item] = set()
+        self.whole, empty = None, dict[str, Trail]()  # empty: the rules that began and ended here
+        found, seen = dict(read), set[Item]()
+        ended = [(one.after, trail) for one, trail in read.items() if self.of(one.text).accepting(one.state)]
+        stack = [*items, *ended]
         while stack:
-            item = stack.pop()
+            item, trail = stack.pop()
             if item in seen:
                 continue
             seen.add(item)
             spend(5)
             rule, origin, left = item
             if left is None:
+                self.whole = self.whole if rule else trail
                 if origin == at:
-                    empty.add(rule)
-                stack += self.waiting[origin][rule]
+                    empty[rule] = trail
+                stack += [(each, (old, rule, origin, at, trail)) for each, old in self.waiting[origin][rule]]
                 continue
             e, rounds, below = left
+            after = item._replace(left=below)
             if isinstance(e, Text):
                 states = self.of(e)
-                after = item._replace(left=below)
-                found[OpenText(e, states.start, after)] = None
-                stack += [after] * e.is_empty
+                found.setdefault(OpenText(e, states.start, after), trail)
+                stack += [(after, trail)] * e.is_empty
             elif isinstance(e, Ref):
-                after = item._replace(left=below)
-                waiting[e.rule].append(after)
-                stack.append(Item(e.rule, at, (self.rules[e.rule], 0, None)))
-                stack += [after] * (e.rule in empty)
+                waiting[e.rule].append((after, trail))
+                stack.append((Item(e.rule, at, (self.rules[e.rule], 0, None)), None))
+                if e.rule in empty:
+                    stack.append((after, (trail, e.rule, at, at, empty[e.rule])))
             else:
-                stack += [item._replace(left=each) for each in ways(e, rounds, below)]
-        return list(found)
+                stack += [(item._replace(left=each), trail) for each in ways(e, rounds, below)]
+        return found
 
 
 def ways(e: Expression, rounds: int, below: Left) -> list[Left]:

@@ -15,7 +15,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -143,7 +142,7 @@ def steps(runs: Sequence[Run], limit: int | None = None) -> Iterator[int]:
             run.reweigh(rows, log_weight, shown, log_psi)
         for run in batch.runs:
             run.resample()
-            run.growing = int(np.count_nonzero(run.particles.growing.numpy()))
+            run.growing = sum(run.particles.growing.tolist())
         yield (growing := sum(run.growing for run in batch.runs))
         if not growing:
             return
@@ -165,17 +164,24 @@ def log_values(
 
     Rows to which one factor gives zero are not evaluated by those that follow.
     """
-    found = [torch.zeros(len(shown.tokens), dtype=torch.float64) for _, shown in drawn]
+    found: dict[int, Tensor] = {}
     for potential, part in factors:
         mine = [i for i, (run, _) in enumerate(drawn) if run in part.first]
-        asked = [replace(drawn[i][1], alive=drawn[i][1].alive & ~found[i].isneginf()) for i in mine]
+        asked = [
+            replace(one, alive=one.alive & ~found[i].isneginf()) if i in found else one
+            for i, one in ((i, drawn[i][1]) for i in mine)
+        ]
         if not asked:
             continue
         joined = part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
         with nullcontext() if type(potential) in (PrefixPotential, LookaheadPotential) else callers_threads():
             value = potential.log_value(joined)
-        values = value.detach().double().split([len(one.tokens) for one in asked])
+        value = value.detach().double()
+        values = [value] if len(asked) == 1 else value.split([len(one.tokens) for one in asked])
         for i, one, log_psi in zip(mine, asked, values, strict=True):
             check_values(potential, one, log_psi)
-            found[i] += log_psi.masked_fill(~one.alive, 0.0)
-    return found
+            found[i] = found[i] + log_psi.masked_fill(~one.alive, 0.0) if i in found else log_psi
+    return [
+        found[i] if i in found else torch.zeros(len(one.tokens), dtype=torch.float64)
+        for i, (_, one) in enumerate(drawn)
+    ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Generator, Tensor
 from torch.nn import functional
 
@@ -72,12 +73,12 @@ class Particles:
         )
 
     def __len__(self) -> int:
-        return len(self.length)
+        return self.length.shape[0]
 
     @property
-    def moving(self) -> Int[Tensor, " some"]:
+    def moving(self) -> Int[ndarray, " some"]:
         """The indices of the particles about to be extended: growing and not waiting."""
-        return torch.from_numpy(np.flatnonzero(self.growing.numpy() & ~self.waiting.numpy()))
+        return (self.growing.numpy() > self.waiting.numpy()).nonzero()[0]
 
     @property
     def log_prob(self) -> Float[Tensor, " particles"]:
@@ -98,25 +99,24 @@ class Particles:
         """Return the token ids of one particle, without padding."""
         return tuple(self.tokens[row, : int(self.length[row])].tolist())
 
-    def prefixes(self, rows: Int[Tensor, " rows"]) -> Prefixes:
+    def prefixes(self, rows: Int[ndarray, " rows"]) -> Prefixes:
         """Return the tokens of some particles: a table if they are equally long, else a list."""
-        index = rows.numpy()
-        lengths = self.length.numpy()[index].tolist()
+        lengths = self.length.numpy()[rows].tolist()
         if len(set(lengths)) == 1:
-            return torch.from_numpy(self.tokens.numpy()[index, : lengths[0]])
+            return torch.from_numpy(self.tokens.numpy()[rows, : lengths[0]])
         return [self.tokens[row, :n] for row, n in zip(rows.tolist(), lengths, strict=True)]
 
     def append(
-        self, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"], log_prob: Float[Tensor, " rows"]
+        self, rows: Int[ndarray, " rows"], tokens: Int[Tensor, " rows"], log_prob: Float[Tensor, " rows"]
     ) -> None:
         """Append one token with its log p_lm to each row."""
-        index, length = rows.numpy(), self.length.numpy()
-        place = length[index]
-        if (width := self.tokens.shape[1]) <= (last := int(place.max(initial=-1))):
+        length = self.length.numpy()
+        place = length[rows]
+        if (width := self.tokens.shape[1]) <= (last := max(place.tolist(), default=-1)):
             self.widen(max(2 * width, last + 1))
-        self.tokens.numpy()[index, place] = tokens.numpy()
-        self.token_log_probs.numpy()[index, place] = log_prob.numpy()
-        length[index] = place + 1
+        self.tokens.numpy()[rows, place] = tokens.numpy()
+        self.token_log_probs.numpy()[rows, place] = log_prob.numpy()
+        length[rows] = place + 1
 
     def widen(self, columns: int) -> None:
         """Pad the arrays of tokens to ``columns`` columns."""
@@ -126,18 +126,18 @@ class Particles:
 
     def reweigh(
         self,
-        rows: Int[Tensor, " rows"],
+        rows: Int[ndarray, " rows"],
         log_weight: Float[Tensor, " rows"],
         shown: Extension,
         log_psi: Float[Tensor, " rows"],
     ) -> None:
         """Multiply weights by those of the last token and by Ψ(x_≤t) / Ψ(x_<t), and mark particles that end or die."""
-        index, weight, former = rows.numpy(), log_weight.numpy(), self.log_psi.numpy()
+        weight, former = log_weight.numpy(), self.log_psi.numpy()
         psi = np.where(shown.alive.numpy(), log_psi.numpy(), -np.inf)
-        self.token_log_weights.numpy()[index, self.length.numpy()[index] - 1] = weight
-        self.log_weight.numpy()[index] += weight + psi - former[index]
-        former[index] = psi
-        self.growing.numpy()[index] = ~(shown.ended.numpy() | np.isneginf(psi))
+        self.token_log_weights.numpy()[rows, self.length.numpy()[rows] - 1] = weight
+        self.log_weight.numpy()[rows] += weight + psi - former[rows]
+        former[rows] = psi
+        self.growing.numpy()[rows] = (psi > -np.inf) > shown.ended.numpy()
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
         """Return copies of some particles, with their weights."""
@@ -177,15 +177,14 @@ class Particles:
 
     def merge(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Number the distinct growing prefixes as new states; return the former state and last token (−1: waits) of each."""
-        growing = np.flatnonzero(self.growing.numpy())
+        growing, state = self.growing.numpy().nonzero()[0], self.state.numpy()
         token = self.tokens.numpy()[growing, self.length.numpy()[growing] - 1]
         token[self.waiting.numpy()[growing]] = -1
-        state = self.state.numpy()
         number: dict[tuple[int, int], int] = {}
         pairs = zip(state[growing].tolist(), token.tolist(), strict=True)
         state[growing] = [number.setdefault(pair, len(number)) for pair in pairs]
-        former, last = np.array(list(number)).T.copy()
-        return torch.from_numpy(former), torch.from_numpy(last)
+        former, last = torch.tensor(list(zip(*number, strict=True)))
+        return former, last
 
     def split(self, factor: int) -> Particles:
         """Return ``factor`` copies of each growing particle, which share its weight, and the others as they are."""

@@ -249,7 +249,7 @@ class AtBoundary(Potential):
 
 def check_values(potential: Potential, rows: Extension, log_psi: Float[Tensor, " rows"]) -> None:
     """Raise :class:`PotentialError` with the text if the value of a row that is alive is infinite or NaN."""
-    if not len(log_psi) or log_psi.numpy().max() < torch.inf:  # NaN if any value is
+    if not log_psi.shape[0] or log_psi.numpy().max() < torch.inf:  # NaN if any value is
         return
     bad = (rows.alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
     if len(bad):

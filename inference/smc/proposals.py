@@ -79,7 +79,7 @@ class Proposal(ABC):
         constraint forbids. Raises :class:`EvidenceError` if the language model's own log-probabilities are NaN or +∞.
         """
         tokens, log_weight = (value.detach().cpu() for value in self.draw(step, generator))
-        rows, vocab = len(step.rows), step.table.shape[1]
+        rows, vocab = step.rows.shape[0], step.table.shape[1]
         if tokens.shape != (rows,) or log_weight.shape != (rows,):
             shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
             raise ProposalError(self, f"returned tokens and log-weights of shapes {shapes}, not ({rows},)")

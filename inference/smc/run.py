@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Generator, Tensor
 
 from ...errors import BudgetTooSmall
@@ -83,7 +85,7 @@ class Run:
 
     def extend(
         self, table: Float[Tensor, "states vocab"], texts: Texts
-    ) -> Iterator[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]]:
+    ) -> Iterator[tuple[Int[ndarray, " rows"], Float[Tensor, " rows"], Extension]]:
         """Draw a token for every particle that does not wait; yield the particles, the log-weights (nats) and the extension.
 
         Particles at the budget's last token are yielded apart.
@@ -93,23 +95,16 @@ class Run:
             self.particles = self.particles.split(request.beam_factor)
         particles = self.particles
         moving = particles.moving
-        groups = [(int(particles.length[moving[0]]) + 1 == request.max_new_tokens, moving)]
+        at_last = particles.length.numpy()[moving] + 1 == request.max_new_tokens
+        groups = [(bool(at_last[0]), moving)]
         if request.align is not None:  # particles have different lengths
-            at_last = particles.length[moving] + 1 == request.max_new_tokens
             groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
         for last, rows in groups:
-            states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
+            states = torch.from_numpy(particles.state.numpy()[rows])
             prefixes = particles.prefixes(rows)
             step = Step(
-                table,
-                self.query,
-                prefixes,
-                states,
-                decode=texts,
-                eos_token_id=request.eos,
-                last=last,
-                prompt=request.number,
-            )
+                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last, prompt=request.number
+            )  # fmt: skip
             tokens, log_weight = self._draw(step, rows)
             log_prob = entries(table, states, tokens)
             if self.recorder is not None:
@@ -124,7 +119,7 @@ class Run:
             yield rows, log_weight, Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
 
     def _draw(
-        self, step: Step, rows: Int[Tensor, " rows"]
+        self, step: Step, rows: Int[ndarray, " rows"]
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
         if self._replay is None:
@@ -141,7 +136,7 @@ class Run:
 
     def reweigh(
         self,
-        rows: Int[Tensor, " rows"],
+        rows: Int[ndarray, " rows"],
         log_weight: Float[Tensor, " rows"],
         shown: Extension,
         log_psi: Float[Tensor, " rows"],
@@ -149,8 +144,8 @@ class Run:
         """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
         particles = self.particles
         particles.reweigh(rows, log_weight, shown, log_psi)
-        refused = shown.ended & shown.alive & log_psi.isneginf()
-        self.refused += [shown.text(row) for row in refused.nonzero()[:, 0].tolist()]
+        refused = (shown.ended & shown.alive).numpy() & (log_psi.numpy() == -np.inf)
+        self.refused += [shown.text(row) for row in refused.nonzero()[0].tolist()]
         if (align := self.request.align) is not None:
             grows = particles.growing[rows].tolist()
             particles.waiting[rows] = torch.tensor(
@@ -166,7 +161,7 @@ class Run:
         self.ess_trace.append(effective_sample_size(particles.log_weight))
         if self.recorder is not None:
             self.recorder.step(particles)
-        if not particles.growing.any() or (request.align is not None and len(particles.moving)):
+        if not any(particles.growing.tolist()) or (request.align is not None and len(particles.moving)):
             return
         among, ess = None, self.ess_trace[-1]
         if request.align is not None:  # the finished are left out, the dead are replaced
@@ -190,7 +185,7 @@ class Run:
             self.query.advance_some(tokens, tokens >= 0)
         else:
             self.query.advance(tokens)
-        self.states = len(source)
+        self.states = source.shape[0]
 
     def posterior(self) -> Posterior:
         """Return the particles as a posterior."""

@@ -19,7 +19,8 @@ from torch import Generator, Tensor
 
 from .step import Step
 
-MOST = 0.5  # the largest allowed share of a table: beyond, reading the whole table is faster
+MOST = 0.5  # the largest allowed share of a large table: beyond, reading the whole table is faster
+SMALL = 1 << 16  # allowed entries up to which a table is no large one
 CACHE_SIZE = 1 << 10  # masks of an automaton whose lists of allowed tokens are cached
 
 
@@ -31,7 +32,8 @@ class SparseStep(Step):
         super().__init__(step.table, step.query, step.prefixes, step.rows, decode=step.decode)
         self.tokens, self._counts = np.concatenate(allowed), np.array([len(tokens) for tokens in allowed])
         self._start = self._counts.cumsum() - self._counts
-        self._place = np.repeat(np.arange(len(allowed)) * step.table.shape[1], self._counts) + self.tokens
+        vocab = step.table.shape[1]
+        self._place = np.concatenate([tokens + i * vocab for i, tokens in enumerate(allowed)])
 
     @cached_property
     def mask(self) -> Bool[Tensor, ""]:
@@ -52,7 +54,7 @@ class SparseStep(Step):
         """Draw a token for each row with probability q ∝ exp(belief); return the tokens and log p_lm − log q in nats."""
         log_weight, state = belief.numpy(), self.rows.numpy()
         # The bound keeps `top` finite in states without any mass.
-        top = np.maximum.reduceat(log_weight, self._start).clip(min=np.finfo(log_weight.dtype).min)
+        top = np.maximum(np.maximum.reduceat(log_weight, self._start), np.finfo(log_weight.dtype).min)
         weight = np.exp(log_weight - np.repeat(top, self._counts))
         cumulative = torch.from_numpy(weight).cumsum(0, dtype=torch.float64).numpy()
         end = cumulative[self._start + self._counts - 1]
@@ -65,7 +67,7 @@ class SparseStep(Step):
         with np.errstate(divide="ignore", invalid="ignore"):  # states without mass, which are dead
             total = np.log(np.add.reduceat(weight, self._start, dtype=np.float64)[state])
             log_q = log_weight[place] - top[state] - total
-            ratio = np.where(np.isneginf(total) | np.isneginf(log_p), -np.inf, log_p - log_q)
+            ratio = np.where((total == -np.inf) | (log_p == -np.inf), -np.inf, log_p - log_q)
         return torch.from_numpy(self.tokens[place]), torch.from_numpy(ratio)
 
 
@@ -73,7 +75,7 @@ def sparse_step(step: Step) -> SparseStep | None:
     """Return the step restricted to the allowed tokens, or None if that is impossible or would not be faster.
 
     None if the tables are not float32 or float64 on the CPU, if there is no automaton, if a state allows no token, or if more
-    than :data:`MOST` of the table is allowed.
+    than :data:`MOST` of a large table is allowed.
     """
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
@@ -89,6 +91,6 @@ def sparse_step(step: Step) -> SparseStep | None:
                 kept.clear()
             tokens = kept[key] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
         allowed.append(tokens)
-    if not all(map(len, allowed)) or sum(map(len, allowed)) > MOST * states * vocab:
+    if not all(map(len, allowed)) or sum(map(len, allowed)) > max(MOST * states * vocab, SMALL):
         return None
     return SparseStep(step, allowed)

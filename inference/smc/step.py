@@ -107,15 +107,9 @@ class Step:
     ) -> Step:
         """Return a step of the same query and prompt."""
         return Step(
-            table,
-            self.query,
-            prefixes,
-            rows,
-            decode=self.decode,
-            eos_token_id=self.eos_token_id,
-            last=self.last,
-            prompt=self.prompt,
-        )
+            table, self.query, prefixes, rows,
+            decode=self.decode, eos_token_id=self.eos_token_id, last=self.last, prompt=self.prompt,
+        )  # fmt: skip
 
     def check_log_probs(self) -> None:
         """Raise :class:`EvidenceError` that names the first row where the language model's log-probabilities are NaN or +∞."""
@@ -242,7 +236,7 @@ def entries(
 
 def is_range(rows: Int[Tensor, " rows"], count: int) -> bool:
     """Return whether ``rows``, on the CPU, are 0 … count − 1 in order."""
-    return len(rows) == count and bool((rows.numpy() == np.arange(count)).all())
+    return rows.shape[0] == count and rows.tolist() == list(range(count))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Int
+from numpy import ndarray
 from torch import Tensor
 
 from ...lm.base import LanguageModel
@@ -80,7 +81,7 @@ class Recorder:
         self._beliefs: list[Belief] = []
         self._texts: list[str] = []  # the particles' texts after the last step
 
-    def drawn(self, step: Step, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]) -> None:
+    def drawn(self, step: Step, rows: Int[ndarray, " rows"], tokens: Int[Tensor, " rows"]) -> None:
         """Record the next-token distributions of the particles ``rows``, for which these tokens were drawn."""
         place: dict[int, int] = {}
         for i, state in enumerate(step.rows.tolist()):

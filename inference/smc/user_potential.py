@@ -109,16 +109,16 @@ class FunctionPotential(Potential):
 
     def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         asked: dict[int, tuple[Any, bool]] = {}
-        for row in rows.alive.nonzero()[:, 0].tolist():
-            ended = bool(rows.ended[row])
-            if self.is_twist if ended else self._boundary is at_end:
+        for row, (alive, ended) in enumerate(zip(rows.alive.tolist(), rows.ended.tolist(), strict=True)):
+            if not alive or (self.is_twist if ended else self._boundary is at_end):
                 continue
             prefix = rows.sequence(row) if self._tokens else rows.text(row)
             cut = len(prefix) if ended else self._cut(rows, row, prefix)
             if ended or cut:
                 asked[row] = prefix[:cut], ended and self._separate_final
         value = torch.zeros(len(rows.tokens), dtype=torch.float64)
-        for row, number in zip(asked, self._function.values(list(asked.values())), strict=True):
+        numbers = self._function.values(list(asked.values())) if asked else []
+        for row, number in zip(asked, numbers, strict=True):
             value[row] = number if self._log else log_of(number)
         return value
 

@@ -264,8 +264,7 @@ MODEL, TOKENIZER = tt.embedded.load_lm()
 
 
 @pytest.mark.parametrize(
-    "output",
-    [Pet, tt.constraints.regex(" [a-z]{30,60}"), tt.constraints.any_of("an umbrella")],
+    "output", [Pet, tt.constraints.regex(" [a-z]{30,60}"), tt.constraints.any_of("an umbrella")]
 )
 def test_a_budget_that_is_too_small_carries_a_shortest_text(output):
     kind = tt.constraints.output_type(output)

@@ -5,13 +5,7 @@ import random
 
 import jsonschema
 import pytest
-from call_checks import (
-    BY_KIND,
-    BYTES,
-    TREE,
-    tool,
-    walks,
-)
+from call_checks import BY_KIND, BYTES, TREE, tool, walks
 
 import tractile as tt
 from tractile.constraints.calls.functions import function_calls

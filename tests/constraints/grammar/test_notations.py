@@ -1,10 +1,11 @@
-"""The W3C's EBNF and ABNF, chains of many rules, and a byte order mark."""
+"""The W3C's EBNF and ABNF, chains of many rules, a byte order mark, and the texts of rules."""
 
 import json
 
 import pytest
 
 import tractile as tt
+from tractile.constraints import output_type
 
 CHAINS = {
     "one": (lambda i: f"r{i + 1}", "x"),
@@ -38,3 +39,35 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
     (tmp_path / "t.json").write_text(tools, encoding="utf-8-sig")
     for given in ("\ufeff" + tools, tmp_path / "t.json"):
         assert tt.constraints.function_calls(given).accepts('{"name": "f", "arguments": {}}')
+
+
+WRITTEN = {
+    "gbnf": 'root ::= who tail* "."\nwho ::= [A-Z] [a-z]*\ntail ::= "," n?\nn ::= [0-9]+\nno ::= "-"',
+    "ebnf": 'root ::= who {tail} "."; who ::= /[A-Z]/ low; low ::= low /[a-z]/ | ; tail ::= "," [n]; n ::= /[0-9]+/; no ::= "-"',
+    "abnf": 'root = Who *tail "."\nWho = %x41-5A *%x61-7A\ntail = "," [n]\nn = 1*DIGIT\nno = "-"',
+}
+
+
+@pytest.mark.parametrize("syntax", WRITTEN)
+def test_rules_have_the_texts_that_named_groups_have(syntax):
+    names = ["Who" if syntax == "abnf" else "who", "tail", "n", "no"]
+    kind = output_type(tt.constraints.grammar(WRITTEN[syntax], syntax=syntax, captures=names))
+    for text, *expected in (
+        ("Jo.", "Jo", None, None, None),
+        ("T,1,23.", "T", ",23", "23", None),
+        ("Su,4,.", "Su", ",", "4", None),
+    ):
+        assert kind.parse(text) == dict(zip(names, expected, strict=True))
+    with pytest.raises(tt.errors.FormatError, match="no text of the grammar"):
+        kind.parse("Jo")
+    assert tt.generate(*tt.embedded.load_lm(), "My name is", kind, max_new_tokens=12)[names[0]].isalpha()
+
+
+def test_captures_that_are_not_known_are_refused():
+    for text, syntax in (
+        ('start: "a"', "lark"),
+        ('a ::= start - "c"; start ::= "d"', "ebnf"),
+        ('root ::= "a"', "gbnf"),
+    ):
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="captures"):
+            tt.constraints.grammar(text, syntax=syntax, captures=["start"])

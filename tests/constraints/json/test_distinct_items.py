@@ -124,22 +124,8 @@ def test_a_least_budget_is_not_a_token_for_each_byte(properties, value):
     """Where a text of items that differ has to be written, it is at most that of a text at hand."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     several = [
-        '{"',
-        '":',
-        '":"',
-        '","',
-        '":{"',
-        '":["',
-        '"]',
-        '"}',
-        '[["',
-        '"],["',
-        '""',
-        '"},"',
-        '"],"',
-        "}}",
-        "]}",
-    ]
+        '{"', '":', '":"', '","', '":{"', '":["', '"]', '"}', '[["', '"],["', '""', '"},"', '"],"', "}}", "]}",
+    ]  # fmt: skip
     pieces = [bytes([byte]) for byte in range(256)] + [piece.encode() for piece in several] + [None]
     vocab = tt.Vocabulary(pieces, len(pieces) - 1)
     automaton = tt.constraints.json_schema(schema, whitespace="none").compile(vocab)

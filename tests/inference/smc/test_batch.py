@@ -6,19 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from smc_reference import (
-    CASES,
-    ENDED,
-    EOS,
-    HMM,
-    Follows,
-    Letters,
-    N,
-    V,
-    as_automaton,
-    phi,
-    random_table,
-)
+from smc_reference import CASES, ENDED, EOS, HMM, Follows, Letters, N, V, as_automaton, phi, random_table
 
 import tractile as tt
 from tractile.embedded import load_lm

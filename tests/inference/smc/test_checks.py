@@ -9,19 +9,10 @@ import pytest
 import torch
 from kernel_reference import no_double, whole
 from scripted_draws import ScriptedRow
-from smc_reference import (
-    CASES,
-    Letters,
-    N,
-    as_automaton,
-)
+from smc_reference import CASES, Letters, N, as_automaton
 
 import tractile as tt
-from tractile.inference.smc import (
-    AWRSProposal,
-    CharacterProposal,
-    GCDProposal,
-)
+from tractile.inference.smc import AWRSProposal, CharacterProposal, GCDProposal
 from tractile.inference.smc.awrs import Row, first_accepted, recursive
 
 

@@ -129,10 +129,7 @@ def test_draws_and_listed_texts_together_are_unbiased(monkeypatch, strength):
     monkeypatch.setattr(explore, "PrefixTree", lambda request, seed: PrefixTree(request, 2, seed))
     monkeypatch.setattr(tt.inference.smc.prefix_tree, "LISTED", 2)
     lm = model(2, 0.3)
-    # A text goes on with probability 0.8; then it has ended for good.
-    pieces = torch.linspace(1, 3, len(PIECES) - 1, dtype=torch.float64)
-    emission = torch.block_diag(torch.ones(1, 1, dtype=torch.float64), pieces[None] / pieces.sum())
-    guide = tt.HMM(torch.tensor([0.2, 0.8]).double(), torch.tensor([[1, 0], [0.2, 0.8]]).double(), emission)
+    guide = guide_of(torch.linspace(1, 3, len(PIECES) - 1, dtype=torch.float64))
 
     def weight(text):
         return 0.5 + ("dog" in text)
@@ -156,6 +153,28 @@ def test_draws_and_listed_texts_together_are_unbiased(monkeypatch, strength):
                 found[json.loads(text)["kind"]] += math.exp(log_mass)
         estimates.append([found[kind] for kind in masses])
     assert z_scores(estimates, list(masses.values())).abs().max() < LIMIT
+
+
+def guide_of(pieces):
+    """An HMM of independent pieces: a text goes on with probability 0.8; then it has ended for good."""
+    emission = torch.block_diag(torch.ones(1, 1, dtype=torch.float64), pieces[None] / pieces.sum())
+    return tt.HMM(torch.tensor([0.2, 0.8]).double(), torch.tensor([[1, 0], [0.2, 0.8]]).double(), emission)
+
+
+def test_a_fields_guide_finds_the_texts_that_the_model_alone_does_not():
+    """Each text with an ``a`` is paid for by ``xxx``: its mass is a billionth of that of texts of ``b`` and ``c`` alone."""
+    vocab = tt.Vocabulary([None, b"a", b"b", b"c", b"x"], eos_token_id=0)
+    pieces = torch.tensor([0.6, 0.25, 0.1499, 0.0001], dtype=torch.float64)
+    lm = tt.lm.TableLM({(): torch.cat([torch.tensor([0.2]).double(), 0.8 * pieces]).log()}, 0, vocab)
+    fa = tt.constraints.regex("[bc]{6}b{3}|[abc]{6}x{3}").compile(vocab)
+    guided = tt.inference.smc.LookaheadProposal(1.0)
+    post = tt.smc(lm, [], fa, guided, guide_of(pieces), particles=8, max_new_tokens=10)
+    field = post.field()
+    for text in ("bbbbbbbbb", "bcbbcbbbb", "ccccccbbb"):
+        share = 0.25 ** text[:6].count("b") * 0.1499 ** text[:6].count("c") / 0.3999**6
+        assert field.probability(text) == pytest.approx(share, abs=1e-4)
+        assert field.estimate(text).error < 1e-4
+    assert len(field) >= 64
 
 
 def test_intervals_hold_the_truth_where_texts_are_too_many():
