@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from threading import Condition, Lock, Thread
 from types import TracebackType
 from typing import Any, Self, final
@@ -19,7 +20,7 @@ import torch
 from ..argument_checks import whole
 from ..errors import EngineBusy, EngineClosed, EvidenceError, TimeLimitPassed
 from ..inference.smc.arguments import a_language_model
-from ..inference.threads import one_thread
+from ..inference.threads import is_small, one_thread
 from ..lm.transformers import TransformersLM
 from .generate import generate
 from .seats import Batch, QueuedCall, Seat, Stopped
@@ -246,8 +247,7 @@ class Engine:
         """Do rounds until the engine is closed; if one fails as none should, close it for all."""
         seats: list[Seat] = []
         try:
-            with one_thread(self._lm):
-                self._rounds(seats)
+            self._rounds(seats)
         finally:
             with self._changed:
                 self._draining = self._stopped = True
@@ -256,6 +256,7 @@ class Engine:
 
     def _rounds(self, seats: list[Seat]) -> None:
         """Evaluate the model for all seats, then let each take its step, again and again."""
+        threads = one_thread if is_small(self._lm) else nullcontext
         while True:
             with self._changed:
                 if not seats and not self._arrived:
@@ -267,7 +268,8 @@ class Engine:
                 self._drop_late()
             if not seats:
                 continue
-            self._batch.step(seats)
+            with threads():
+                self._batch.step(seats)
             for seat, following in zip(seats, [*(seat.turn for seat in seats[1:]), self._moved], strict=True):
                 seat.following = following
             seats[0].turn.release()

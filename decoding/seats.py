@@ -162,12 +162,10 @@ class Batch:
         """Read the prompts of new seats in one pass; return the seats, none after an error, which they have then."""
         error: Exception | None = None
         try:
-            new: Any = self._lm.fork()
-            new.start([prompt for seat in seats for prompt in seat.prompts or ()])
-            if self._rows is None:
-                self._rows = new
-            else:
+            (new := self._lm.fork()).start([prompt for seat in seats for prompt in seat.prompts or ()])
+            if self._rows is not None:
                 self._rows.join(new)
+            self._rows = self._rows or new
         except Exception as raised:
             error = raised
         for seat in seats:

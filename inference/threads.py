@@ -27,7 +27,7 @@ def one_thread(*parts: Any) -> Iterator[None]:
     that are not neural networks of torch are left alone.
     """
     before = torch.get_num_threads()
-    if before == 1 or not all(map(_is_small, parts)):
+    if before == 1 or not all(map(is_small, parts)):
         yield
         return
     outside = _outside.set(before)
@@ -54,13 +54,12 @@ def callers_threads() -> Iterator[None]:
         torch.set_num_threads(within)
 
 
-def _is_small(part: Any) -> bool:
+def is_small(part: Any) -> bool:
+    """Return whether a language model or an HMM (None: none) is small and on the CPU."""
     if part is None:
         return True
-    if isinstance(part, Chain):
-        return part.device.type == "cpu" and sum(p.numel() for p in part.parameters()) <= SMALL
-    model = getattr(part, "model", None)
-    if not isinstance(model, torch.nn.Module):
+    counted = part if isinstance(part, Chain) else getattr(part, "model", None)
+    if not isinstance(counted, Chain | torch.nn.Module):
         return False
-    parameters = list(model.parameters())
+    parameters = list(counted.parameters())
     return sum(p.numel() for p in parameters) <= SMALL and all(p.device.type == "cpu" for p in parameters)

@@ -78,7 +78,7 @@ class Particles:
     @property
     def moving(self) -> Int[ndarray, " some"]:
         """The indices of the particles about to be extended: growing and not waiting."""
-        return (self.growing.numpy() > self.waiting.numpy()).nonzero()[0]
+        return (self.growing.numpy() & ~self.waiting.numpy()).nonzero()[0]
 
     @property
     def log_prob(self) -> Float[Tensor, " particles"]:
@@ -137,7 +137,7 @@ class Particles:
         self.token_log_weights.numpy()[rows, self.length.numpy()[rows] - 1] = weight
         self.log_weight.numpy()[rows] += weight + psi - former[rows]
         former[rows] = psi
-        self.growing.numpy()[rows] = (psi > -np.inf) > shown.ended.numpy()
+        self.growing.numpy()[rows] = (psi > -np.inf) & ~shown.ended.numpy()
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
         """Return copies of some particles, with their weights."""
