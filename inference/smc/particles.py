@@ -78,7 +78,7 @@ class Particles:
     @property
     def moving(self) -> Int[ndarray, " some"]:
         """The indices of the particles about to be extended: growing and not waiting."""
-        return (self.growing.numpy() & ~self.waiting.numpy()).nonzero()[0]
+        return np.flatnonzero(self.growing.numpy() & ~self.waiting.numpy())
 
     @property
     def log_prob(self) -> Float[Tensor, " particles"]:
