@@ -25,7 +25,7 @@ from statistics import mean
 from typing import Any
 
 import torch
-from samples import SHARED
+from fields import STORIES
 from scipy.stats import mannwhitneyu
 
 import tractile as tt
@@ -36,7 +36,7 @@ from tractile_bench.prompts import function_signature
 from tractile_bench.real import load_gemma
 from tractile_bench.stop_at_newline import NewlineStopLM
 
-COUNTS = (4, 16, 64)
+COUNTS, DATA = (4, 16, 64), STORIES.parents[1]
 
 
 Question = tuple[str, str, tt.constraints.Constraint, set[str]]
@@ -48,7 +48,7 @@ def intents(rng: random.Random) -> Iterator[Question]:
     import zstandard
 
     of = defaultdict[str, list[str]](list)
-    with zstandard.open(SHARED / "data/snips/train.jsonl.zst", "rt", encoding="utf-8") as file:
+    with zstandard.open(DATA / "snips/train.jsonl.zst", "rt", encoding="utf-8") as file:
         for query in map(json.loads, file):
             of[query["intent"]].append(f"Query: {query['text']}\nIntent:\n")
     while True:
@@ -59,7 +59,7 @@ def intents(rng: random.Random) -> Iterator[Question]:
 
 def of_tools(rng: random.Random, subject: str) -> Iterator[Question]:
     """Questions of BFCL behind three others: which *tool*, or which of the values that are listed for an *argument*."""
-    task = FunctionCalling(SHARED / "data/bfcl", calls="one")
+    task = FunctionCalling(DATA / "bfcl", calls="one")
     found: dict[str, list[tuple[str, set[str], set[str]]]] = {"train": [], "test": []}
     for split, each in found.items():
         for example in task.examples(split):
