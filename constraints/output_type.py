@@ -202,7 +202,7 @@ def read_after(end: str, parse: Callable[[str], T], text: str) -> T:
 
 
 def names_tool(value: Any) -> bool:
-    """Return whether a value is a function, or a dict that is or holds tools."""
+    """Return whether a value describes tools to call: a function, a tool as a dict, or a dict that contains tools."""
     return holds_tools(value) or (callable(value) and not is_type(value))
 
 

@@ -107,7 +107,7 @@ class Seat:
         return self.table if same else self.table[self.rows.to(self.table.device)]
 
     def take(self, table: Float[Tensor, "rows vocab"]) -> None:
-        """Take log p of the next token of each row, after a round."""
+        """Set :meth:`log_probs` to the model's table of a round, at the temperature of this seat's request."""
         scale = self._own / self.temperature
         self.table = table if scale == 1 else (table * scale).log_softmax(1)
         self.rows, self.prompts = torch.arange(len(table)), None

@@ -40,7 +40,7 @@ def check_layers(cache: Any) -> None:
 
 
 def beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int) -> Tensor:
-    """Merge rows: ``moved`` goes to the indices ``rows``, ``kept[waiting]`` to ``waiting``, right-aligned along ``dim``."""
+    """Return the rows of ``moved`` at indices ``rows`` and those of ``kept`` at ``waiting``, aligned at the end of ``dim``."""
     length, size = moved.shape[dim], kept.shape[dim]
     both = moved.new_zeros(len(rows) + len(waiting), *moved.shape[1:])
     both[rows.to(moved.device)] = moved

@@ -27,7 +27,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 
 class PromptLayer(NamedTuple):
-    """Keys and values of a prompt in a layer, (heads, length, dim), and the number of last tokens it attends to (None: all)."""
+    """A prompt's keys and values in a layer, (heads, length, dim); ``window``: how many last tokens a token sees (None: all)."""
 
     keys: Tensor
     values: Tensor

@@ -113,9 +113,8 @@ class TransformersLM(Multiplies):
         self._cache: Any = None
         self._shared: SharedPrompts | None = None
         self._known = Known(shares=None if share_prompts else False)
-        self._read: dict[
-            tuple[int, ...], tuple[Layers, Tensor]
-        ] = {}  # of read prompts; and log p of the next token
+        # By prompt that was read: its keys and values, and log p of the next token.
+        self._read: dict[tuple[int, ...], tuple[Layers, Tensor]] = {}
 
     def __repr__(self) -> str:
         return f"TransformersLM({type(self.model).__name__}, {self.vocab_size:,} tokens, temperature {self.temperature:g})"

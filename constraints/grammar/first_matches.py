@@ -194,7 +194,7 @@ class FirstMatchCopier:
         return Repeat(Series(found), 0, 1) if e.low == 0 else Series(found)
 
     def cut(self, text: Text, beside: Texts) -> Text:
-        """Return a terminal without the texts that run over the end of a rule beside it."""
+        """Return a terminal without its texts that begin with a text of a neighbour, which would have matched first."""
         others = frozenset(other for other in beside if other is not text)
         if not others:
             return text

@@ -74,9 +74,10 @@ def captures(rules: Rules, first: str, names: Sequence[str], text: str) -> dict[
         chart.after(data)
     if chart.whole is None:
         raise FormatError(f"{short(text)} is no text of the grammar")
-    trails: list[Trail] = [chart.whole]
+    trails, seen = [chart.whole], set[int]()  # a trail that several rules share is followed once
     while trails:
-        if (trail := trails.pop()) is not None:
+        if (trail := trails.pop()) is not None and id(trail) not in seen:
+            seen.add(id(trail))
             before, rule, start, end, own = trail
             if rule in found and found[rule] is None:
                 found[rule] = data[start:end].decode()

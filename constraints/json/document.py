@@ -249,7 +249,7 @@ class Document:
         return self.targets[key]
 
     def target(self, node: Subschema, keyword: str) -> tuple[Any, Resource, str]:
-        """Find the target of a node's reference, as :meth:`resolve` returns it."""
+        """Return the schema that a reference (``$ref``, …) of a node points to, its resource, and its path there."""
         ref, where = node.schema[keyword], f"{node.path}/{keyword}"
         uri, fragment = located(node.resource.uri, ref, where)
         target = self.resource(uri, where) if uri else node.resource

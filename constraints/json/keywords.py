@@ -131,7 +131,7 @@ class Evaluator:
         return Value(value.null, value.boolean, *kept)
 
     def work_out(self, node: Subschema, sign: bool, tracked: int) -> Value:
-        """Compute :meth:`value` from the rules of the keywords."""
+        """Compute the JSON values that satisfy (``sign``) or violate a schema, keyword by keyword; :meth:`value` keeps them."""
         schema = node.schema
         if "$ref" in schema and (len(schema) == 1 or 4 <= self.document.draft <= 7):
             return reference(self, node, sign, tracked, "$ref")

@@ -219,7 +219,7 @@ class Form(NamedTuple):
 
 
 def forms(needs: Needs, shapes: Sequence[Objects]) -> list[Form]:
-    """Return the forms of shapes of objects. No form has a name with a lone surrogate, which UTF-8 cannot write.
+    """Return the ways to write objects of some shapes. None has a name with a lone surrogate, which UTF-8 cannot write.
 
     Forms with undeclared members also list the names that other shapes declare, up to :data:`MANY_NAMES` in all.
     """

@@ -116,7 +116,7 @@ class Pilot:
         ]
 
     def take(self, turn: int, posteriors: Iterator[Posterior]) -> None:
-        """Take the log-weights of the runs of a round; after the last round, set the strength."""
+        """Record the log-weights of the pilot's runs of round ``turn``; after its last round, choose the strength by them."""
         more = self._more(turn)
         self.runs = self.runs or [{s: [] for s in STRENGTHS} for _ in self.requests]
         for runs in self.runs:

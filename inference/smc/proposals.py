@@ -269,7 +269,7 @@ class LookaheadProposal(Local):
 
     @property
     def potential(self) -> Potential:
-        """The lookahead potential φ_pgcd of equal strength."""
+        """The lookahead potential φ_pgcd, with the strength of this proposal as its exponent."""
         return LookaheadPotential(self.power)
 
 

@@ -26,7 +26,7 @@ Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
 
 class Knowledge(IntEnum):
-    """The knowledge of the constraint that a proposal or potential needs; both are given the larger of the two levels.
+    """How far a proposal or potential looks ahead: the next token, the tokens left, or an HMM; one run uses the larger need.
 
     Examples
     --------

@@ -63,6 +63,13 @@ def test_rules_have_the_texts_that_named_groups_have(syntax):
     assert tt.generate(*tt.embedded.load_lm(), "My name is", kind, max_new_tokens=12)[names[0]].isalpha()
 
 
+def test_the_work_of_captures_grows_with_the_rules_and_not_with_the_ways_through_them():
+    rules = "".join(f"r{i} ::= r{i + 1} r{i + 1}\n" for i in range(60))  # 2⁶⁰ empty texts in the reading
+    grammar = f'root ::= r0 "a"\n{rules}r60 ::= "b"?\n'
+    kind = output_type(tt.constraints.grammar(grammar, syntax="gbnf", captures=["r0", "r60"]))
+    assert kind.parse("a") == {"r0": "", "r60": ""}
+
+
 def test_captures_that_are_not_known_are_refused():
     for text, syntax in (
         ('start: "a"', "lark"),

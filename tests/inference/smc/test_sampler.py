@@ -154,6 +154,17 @@ def test_lcd_particles_that_do_not_finish_weigh_nothing():
     assert any(particle.log_weight == -math.inf for particle in post.particles)
 
 
+def test_all_particles_dead_is_a_failure_and_not_a_result():
+    lm = tt.lm.TableLM({(): torch.tensor([1 - 2e-12, 1e-12, 1e-12], dtype=torch.float64).log()}, EOS)
+    post = tt.smc(lm, [], as_automaton(ENDED), "lm", particles=8, max_new_tokens=4)
+    assert post.failed
+    assert post.log_evidence == -math.inf
+    assert post.ess == 0.0
+    for ask in (lambda: post.best, lambda: post.sample(1), lambda: post.expectation(lambda p: 1.0)):
+        with pytest.raises(tt.TractileError, match="none of 8 particles"):
+            ask()
+
+
 def test_a_failure_says_what_the_particles_met():
     lm, fa = CASES["ended"][0], as_automaton(ENDED)
 
