@@ -12,6 +12,7 @@ from counting import HANGS
 from pydantic import AfterValidator, BaseModel, Field
 
 import tractile as tt
+from tractile.decoding.seats import Batch, Seat
 from tractile.errors import (
     BudgetTooSmall,
     ContextTooLong,
@@ -209,7 +210,6 @@ NEVER = Annotated[int, Field(ge=0, le=9), AfterValidator(never)]
         ((PROMPTS[0], NAME, {"max_new_tokens": 1}), BudgetTooSmall),
         ((PROMPTS[0], NAME, {"max_new_tokens": 100_000}), ContextTooLong),
         ((PROMPTS[0], 3, {}), tt.errors.FormatError),
-        (([5, 1 << 20], NAME, {}), tt.errors.VocabularyMismatch),
         ((PROMPTS[0], NAME, {"seed": "x"}), EvidenceError),
         (("", tt.constraints.regex("a"), {"max_new_tokens": 3, "method": "no"}), EvidenceError),
         ((PROMPTS[0], NEVER, {"max_new_tokens": 6}), NoParticleSurvived),
@@ -227,10 +227,21 @@ def test_errors_reach_their_caller_alone(asked, error):
         async def stream():
             await engine.stream(prompt, output, **more)
 
-        if error not in (NoParticleSurvived, tt.errors.VocabularyMismatch):
+        if error is not NoParticleSurvived:
             with pytest.raises(error):
                 asyncio.run(stream())
         assert LONG.accepts(good.result(HANGS))
+
+
+def test_a_prompt_that_is_read_together_with_others_fails_alone():
+    lm = tt.TransformersLM(MODEL, TOKENIZER)
+    seats = [Seat(lm, lambda _: None) for _ in range(3)]
+    for seat, prompt in zip(seats, ([5, 6], [1 << 20], [7]), strict=True):
+        seat.start([prompt])
+    Batch(lm).step(seats)
+    assert [type(seat.error) for seat in seats] == [type(None), tt.errors.VocabularyMismatch, type(None)]
+    lm.start([[5, 6], [7]])
+    torch.testing.assert_close(torch.cat([seats[0].log_probs(), seats[2].log_probs()]), lm.log_probs())
 
 
 def test_a_model_that_fails_fails_those_in_the_batch_alone():
