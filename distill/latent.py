@@ -12,7 +12,6 @@ are discounted in favour of transitions from any clone of the same token, and th
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
 import torch
@@ -179,24 +178,20 @@ def hidden_states(
     prompts = [tokenizer(p).input_ids if isinstance(p, str) else p for p in corpus.manifest.prompts]
     if tokenizer.bos_token_id is not None:  # as it was sampled: no prompt is the beginning of a text
         prompts = [prompt or [tokenizer.bos_token_id] for prompt in prompts]
-    n, found = corpus.manifest.max_new_tokens, []
-    for start in range(0, len(corpus), batch_size):
-        part = corpus.select(torch.arange(start, min(start + batch_size, len(corpus))))
-        heads, tokens = [prompts[i] for i in part.prompt.tolist()], part.tokens
-        offset = torch.tensor([len(head) for head in heads])
-        ids = torch.full((len(heads), int(offset.max()) + n), corpus.manifest.eos_token_id)
-        for row, head in enumerate(heads):  # padding on the right does not affect a causal model
-            ids[row, : len(head) + n] = torch.cat([torch.tensor(head, dtype=torch.long), tokens[row]])
-        ids = ids.to(model.device)
-        # The logits are not needed, and those of a large vocabulary would be gigabytes.
-        one = {"logits_to_keep": 1} if "logits_to_keep" in signature(model.forward).parameters else {}
-        read = model(input_ids=ids, output_hidden_states=True, use_cache=False, **one)
-        states = read.hidden_states[-1].cpu()
-        if int(offset.min()) < shift:
-            raise ShapeError("hidden_states: there is a prompt without tokens; begin it with the model's BOS")
-        places = offset[:, None] + torch.arange(n) - shift  # the prompt's last token is at offset − 1
+    n, eos, found = corpus.manifest.max_new_tokens, corpus.manifest.eos_token_id, []
+    heads = [torch.tensor(prompts[i], dtype=torch.long) for i in corpus.prompt.tolist()]
+    offset = torch.tensor([len(head) for head in heads])
+    if int(offset.min()) < shift:
+        raise ShapeError("hidden_states: there is a prompt without tokens; begin it with the model's BOS")
+    order = offset.argsort(stable=True)  # a batch has prompts of like lengths: less padding
+    for rows in torch.split(order, batch_size):
+        texts = [torch.cat([heads[row], corpus.tokens[row]]) for row in rows.tolist()]
+        # Padding on the right does not affect a causal model.
+        ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=eos).to(model.device)
+        states = model.base_model(input_ids=ids, use_cache=False).last_hidden_state.cpu()
+        places = offset[rows, None] + torch.arange(n) - shift  # the prompt's last token is at offset − 1
         found.append(states.gather(1, places[:, :, None].expand(-1, -1, states.shape[2])).half())
-    return torch.cat(found)
+    return torch.cat(found)[order.argsort()]
 
 
 def kmeans(

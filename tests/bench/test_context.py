@@ -42,7 +42,7 @@ def test_hidden_states_are_kept_or_computed_again(tmp_path, monkeypatch) -> None
     for most in (context.KEPT_BYTES, 0):
         monkeypatch.setattr(context, "KEPT_BYTES", most)
         calls: list[int] = []
-        hook = model.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        hook = model.base_model.register_forward_hook(lambda *_, calls=calls: calls.append(1))
         heads.append(guides.ContextHead.fit(hmm, model, tokenizer, corpus, epochs=3, batch_size=8))
         hook.remove()
         counts.append(len(calls))
