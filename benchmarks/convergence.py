@@ -1,6 +1,6 @@
 """Convergence: how far the samples of each method are from p_lm(x | constraint), by number of particles k.
 
-    python benchmarks/convergence.py [PART …] [--smoke] [--runs N] [--out DIRECTORY] [--plot FILE.png]
+    python benchmarks/convergence.py [PART …] [--smoke] [--runs N]
 
 A sample is one of the k particles of a run, drawn by weight. Two distances from its distribution to the target:
 
@@ -17,13 +17,11 @@ checked by rejection sampling.
 
 import argparse
 import itertools
-import json
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -272,21 +270,17 @@ def embedded(words: list[str], truth: int, tries: int) -> Problem:
     return Problem(name, lm, PROMPT, BUDGET, fa, load_hmm(), log_z, cell, (halves[0], halves[1]))
 
 
-# ------------------------------------------------------------ tables and plots
+# ------------------------------------------------------------ tables
 
 
 def measure(
-    problem: Problem, methods: list[str], sizes: list[int], more: list[int], runs: int, file: Path | None
+    problem: Problem, methods: list[str], sizes: list[int], more: list[int], runs: int
 ) -> dict[str, list[Distance]]:
-    """Every method at every size; LCD and GCD at ``more`` sizes, to see when they arrive. Kept in ``file`` as it goes."""
+    """Every method at every size; LCD and GCD at ``more`` sizes, to see when they arrive."""
     found: dict[str, list[Distance]] = {}
     for method in methods:
         here = [*sizes, *more] if method in ("LCD", "GCD") else sizes
         found[method] = [distance(problem, method, k, runs) for k in here]
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            data = {method: [asdict(cell) for cell in cells] for method, cells in found.items()}
-            file.write_text(json.dumps({"name": problem.name, "runs": runs, "methods": data}, indent=1))
     return found
 
 
@@ -320,46 +314,8 @@ def table(found: dict[str, list[Distance]]) -> str:
     return "\n".join(lines)
 
 
-def plot(directory: Path, file: Path) -> None:
-    """A column for each problem kept in the directory: TV above, KL below, with 95 % bands."""
-    from matplotlib.figure import Figure
-
-    results = {
-        data["name"]: {
-            method: [Distance(**cell) for cell in cells] for method, cells in data["methods"].items()
-        }
-        for data in (json.loads(path.read_text()) for path in sorted(directory.glob("*.json")))
-    }
-    figure = Figure(figsize=(3.6 * len(results), 6), layout="constrained")
-    axes = figure.subplots(2, len(results), sharex=True, squeeze=False)
-    for column, (name, found) in enumerate(results.items()):
-        axes[0, column].set_title(name.partition(" (four")[0].replace(": ", "\n"), fontsize="small")
-        for method, cells in found.items():
-            for row, what in enumerate(("TV", "KL")):
-                shown = [c for c in cells if cost(c, what) < math.inf]
-                k = [cost(c, what) for c in shown]
-                value = torch.tensor([c.tv if what == "TV" else c.kl for c in shown])
-                error = 1.96 * torch.tensor([c.tv_error if what == "TV" else c.kl_error for c in shown])
-                (line,) = axes[row, column].plot(k, value, marker=".", label=method)
-                axes[row, column].fill_between(
-                    k,
-                    value - error,
-                    value + error,
-                    color=line.get_color(),
-                    alpha=0.2,
-                    linewidth=0,
-                )
-        axes[0, column].set(xscale="log", ylim=(-0.05, 1.05))
-        axes[1, column].set(xscale="log", ylim=(-0.1, 30), xlabel="particles")
-        axes[1, column].set_yscale("symlog", linthresh=0.1)
-    axes[0, 0].set_ylabel("total variation")
-    axes[1, 0].set_ylabel("log Z − E[log Ẑ], nats")
-    axes[0, -1].legend(fontsize="x-small")
-    figure.savefig(file, dpi=90)
-
-
 def main() -> None:
-    """Print the tables; keep the distances, draw the plot."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -368,10 +324,6 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts])}; default: all")
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--runs", type=int, default=400, help="for each cell; a tenth on the embedded model")
-    parser.add_argument(
-        "--out", type=Path, default=Path("build/benchmarks/convergence"), help="for distances"
-    )
-    parser.add_argument("--plot", type=Path, help="draw all that is kept in --out into this file")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     disable_progress_bar()
@@ -388,12 +340,7 @@ def main() -> None:
             )
             sizes, more = ([1, 4] if smoke else [4**i for i in range(5)]), []
         print(f"\n{problem.name}; {count} runs for each cell\n", flush=True)
-        found = measure(
-            problem, methods, sizes, more, count, None if smoke else arguments.out / f"{name}.json"
-        )
-        print("\n" + table(found), flush=True)
-    if arguments.plot is not None:
-        plot(arguments.out, arguments.plot)
+        print("\n" + table(measure(problem, methods, sizes, more, count)), flush=True)
 
 
 if __name__ == "__main__":

@@ -79,20 +79,6 @@ def cpu_ms(run: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     return 1e3 * (time.process_time() - begin), result
 
 
-class Watched:
-    """The rows that our language models evaluated in each step."""
-
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        forward, rows = tt.TransformersLM._forward, self.rows
-
-        def watched(self: tt.TransformersLM, ids: torch.Tensor) -> torch.Tensor:
-            rows.append(len(ids))
-            return forward(self, ids)
-
-        tt.TransformersLM._forward = watched  # type: ignore[method-assign]
-
-
 def forward_only(lm: tt.TransformersLM, rows: list[int]) -> None:
     """The model on so many rows in each step."""
     lm.start([PROMPT])
@@ -137,7 +123,10 @@ def speed(vocab: int, sizes: list[int], runs: int) -> None:
     tok = tokenizer(vocab)
     model = gpt2(len(tok), n_embd=64, n_layer=2, n_head=4)
     vocabulary = tt.Vocabulary.from_tokenizer(tok)
-    watched = Watched()
+    seen: list[int] = []  # the rows of each pass
+    model.register_forward_pre_hook(
+        lambda _, __, given: seen.append(len(given["input_ids"])), with_kwargs=True
+    )
     for name, regex in REGEXES.items():
         fa = tt.constraints.regex(regex).compile(vocabulary)
         for particles in sizes:
@@ -148,9 +137,9 @@ def speed(vocab: int, sizes: list[int], runs: int) -> None:
             found: dict[str, list[float]] = {}
             drawn: list[float] = []
             for seed in range(runs + 1):
-                watched.rows.clear()
+                seen.clear()
                 spent, post = cpu_ms(tt.smc, lm, PROMPT, fa, "gcd", None, particles, TOKENS, seed)
-                rows = list(watched.rows)
+                rows = list(seen)
                 times = {"tractile, GCD": spent / len(rows)}
                 drawn.append(sum(map(len, post.token_ids)) / spent)
                 every = [1] + [particles] * (len(rows) - 1)

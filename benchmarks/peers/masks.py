@@ -4,19 +4,15 @@ Engines are used as their documentation shows, with their defaults, and imported
 """
 
 import json
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from samples import Tokens
 
 import tractile as tt
 from tractile.inference.next_token.gcd import GCDQuery
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "conformance"))
-from samples import Tokens
 
 BUDGET = 1 << 14  # tokens, for Tractile's masks
 

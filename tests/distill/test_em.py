@@ -165,6 +165,9 @@ def test_dropped_tokens_are_known_not_to_be_the_end() -> None:
     found = expected_counts(hmm, torch.tensor([[-1, 0, eos]]), missing)
     texts = torch.tensor([[v, 0, eos] for v in range(4) if v != eos])
     assert float(found.log_likelihood) == pytest.approx(float(tt.log_marginal(hmm, texts).logsumexp(0)))
+    step, total = em_step(hmm, torch.tensor([[-1, 0, eos]]), 1.0, 0.0, 1, eos)
+    assert total == pytest.approx(float(found.log_likelihood))
+    close(step.initial_probs, found.initial)
 
 
 @pytest.mark.parametrize(("dtype", "rare"), [(torch.float32, 1e-4), (torch.float64, 1e-20)])

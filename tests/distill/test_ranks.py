@@ -1,6 +1,7 @@
 """Several processes make what one makes, up to rounding; one that is lost is named, and the others stop."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -67,8 +68,9 @@ def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition:
     fit(corpus, tmp_path / "one", transition, shard=shard, **options)
     job = partial(without_a_whole if shard else fit, **options)
     assert finish(*together(job, corpus, tmp_path / "two", transition)) == [0, 0]
-    held_out = [read_log(tmp_path / name / "log.jsonl")[-1]["held_out"] for name in ("one", "two")]
-    assert held_out[0] == pytest.approx(held_out[1], abs=1e-6)
+    logs = [read_log(tmp_path / name / "log.jsonl")[-1] for name in ("one", "two")]
+    for figure in ("held_out", "nats_per_token"):
+        assert logs[0][figure] == pytest.approx(logs[1][figure], abs=1e-6)
     assert_close(tmp_path / "one", tmp_path / "two")
     assert "| hidden states | 6, " in (tmp_path / "two" / "README.md").read_text()
 
@@ -127,15 +129,21 @@ def test_what_is_no_hmm_to_begin_with(tmp_path: Path) -> None:
 
 
 def out_of_range(_: Path) -> None:
-    """State 1, which alone explains the last token, is 10^400 times less probable before it."""
-    emission = torch.tensor([[1.0, 0.0], [1e-20, 1.0]], dtype=torch.float64)
-    tokens, half = torch.tensor([[0] * 20 + [1]]), torch.tensor([0.5], dtype=torch.float64)
+    """State 1, which alone explains the last token, is ``rare``^20 times less probable before it."""
+    tokens, half = torch.tensor([[0] * 20 + [1]]), torch.tensor([0.5])
     with ranks() as team:
-        columns = torch.eye(2, dtype=torch.float64)[:, [team.rank]]
-        part = ShardedHMM(half, (columns,), None, emission[[team.rank]], team)
-        for count in (expected_counts, log_likelihood):
-            with pytest.raises(EvidenceError, match=r"in sequence 0 .* leave the sequence out"):
-                count(part, tokens)
+        for dtype, rare in ((torch.float32, 1e-5), (torch.float64, 1e-20)):
+            emission = torch.tensor([[1.0, 0.0], [rare, 1.0]], dtype=dtype)
+            columns = torch.eye(2, dtype=dtype)[:, [team.rank]]
+            part = ShardedHMM(half.to(dtype), (columns,), None, emission[[team.rank]], team)
+            if dtype is torch.float32:  # float64 holds it
+                found = expected_counts(part, tokens)
+                assert found.emission.tolist() == [[20.0 * team.rank, 1.0 * team.rank]]
+                assert float(found.log_likelihood) == pytest.approx(math.log(0.5) + 20 * math.log(rare))
+                continue
+            for count in (expected_counts, log_likelihood):
+                with pytest.raises(EvidenceError, match=r"in sequence 0 .* leave the sequence out"):
+                    count(part, tokens)
 
 
 def test_ranks_that_share_states_refuse_what_float64_does_not_hold(tmp_path: Path) -> None:
