@@ -13,6 +13,7 @@ from tractile.distill.em import em_step as sharded_step
 from tractile.distill.em import expected_counts as sharded_counts
 from tractile.distill.epochs import drop_tokens
 from tractile.distill.manifest import Manifest
+from tractile.distill.progress import read_log
 from tractile.distill.sharding import ShardedHMM
 from tractile.distill.start import has_end_state, with_end_state
 from tractile.errors import CircuitError, EvidenceError
@@ -231,21 +232,38 @@ def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> N
     assert (hmm.emission_probs[:-1][:, others] > 0.001).all()
 
 
-def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> None:
-    tokens = random_tokens(4, 40, 6)
+def forty_texts() -> Corpus:
     manifest = Manifest(
         vocab_size=5, eos_token_id=4, max_new_tokens=6, num_sequences=40, shard_size=40, seed=0, prompts=[""]
     )
-    shard = {"tokens": tokens.int(), "prompt": torch.zeros(40).int()}
-    corpus = Corpus([shard], torch.arange(40), manifest)
-    start = tt.HMM.random(3, 5, seed=2)
+    shard = {"tokens": random_tokens(4, 40, 6).int(), "prompt": torch.zeros(40).int()}
+    return Corpus([shard], torch.arange(40), manifest)
+
+
+def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> None:
+    corpus, start = forty_texts(), tt.HMM.random(3, 5, seed=2)
     hmm = train(corpus, 3, epochs=0, initial=start, floor=0.25, out=tmp_path / "hmm", dtype=torch.float32)
     close(hmm.initial_probs, 0.75 * start.initial_probs + 0.25 / 3, 1e-6)
     again = tt.HMM.from_pretrained(tmp_path / "hmm")
     close(again.emission_probs, hmm.emission_probs, 1e-6)
     moved = train(corpus, 3, epochs=1, initial=start, floor=0.0, held_out=0.0, step_size=0.25, batch_size=40)
-    once, _ = em_step(start, tokens, 0.25, 1e-3, 40)
+    once, _ = em_step(start, corpus.tokens, 0.25, 1e-3, 40)
     close(moved.emission_probs, once.emission_probs, 1e-6)
+
+
+def test_each_epoch_and_each_seed_deals_the_texts_anew(tmp_path: Path) -> None:
+    """Steps too small to change the HMM: the first half of an epoch has the same nats only if it has the same texts."""
+    settings = {
+        "epochs": 2,
+        "batch_size": 20,
+        "step_size": 1e-12,
+        "held_out": 0.0,
+        "initial": tt.HMM.random(3, 5),
+    }
+    for seed in (0, 1):
+        train(forty_texts(), 3, seed=seed, out=tmp_path / str(seed), **settings)
+    logs = [read_log(tmp_path / str(seed) / "log.jsonl") for seed in (0, 1)]
+    assert len({round(log[first]["nats_per_token"], 6) for log in logs for first in (0, 2)}) == 4
 
 
 def test_bad_input() -> None:
