@@ -12,7 +12,6 @@ from tractile.distill import Corpus, train
 from tractile.distill.em import em_step as sharded_step
 from tractile.distill.em import expected_counts as sharded_counts
 from tractile.distill.epochs import drop_tokens
-from tractile.distill.manifest import Manifest
 from tractile.distill.progress import read_log
 from tractile.distill.sharding import ShardedHMM
 from tractile.distill.start import has_end_state, with_end_state
@@ -222,7 +221,9 @@ def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> N
         for have, want in zip(hmm.transition.parameters(), whole.transition.parameters(), strict=True):
             close(have, want)
     assert has_end_state(hmm, eos)
-    assert not has_end_state(random_hmm(6, 4, transition, 9), eos)
+    random = random_hmm(6, 4, transition, 9)
+    assert not has_end_state(random, eos)
+    assert not ShardedHMM.of(random).has_end(eos)
     hmm = ShardedHMM.of(hmm).smooth(0.01, eos).whole()
     after_end = torch.tensor([[0, eos, 1], [0, eos, eos]])
     assert tt.log_marginal(hmm, after_end)[0] == -torch.inf
@@ -232,16 +233,8 @@ def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> N
     assert (hmm.emission_probs[:-1][:, others] > 0.001).all()
 
 
-def forty_texts() -> Corpus:
-    manifest = Manifest(
-        vocab_size=5, eos_token_id=4, max_new_tokens=6, num_sequences=40, shard_size=40, seed=0, prompts=[""]
-    )
-    shard = {"tokens": random_tokens(4, 40, 6).int(), "prompt": torch.zeros(40).int()}
-    return Corpus([shard], torch.arange(40), manifest)
-
-
 def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> None:
-    corpus, start = forty_texts(), tt.HMM.random(3, 5, seed=2)
+    corpus, start = Corpus.of(random_tokens(4, 40, 6), 5, 4), tt.HMM.random(3, 5, seed=2)
     hmm = train(corpus, 3, epochs=0, initial=start, floor=0.25, out=tmp_path / "hmm", dtype=torch.float32)
     close(hmm.initial_probs, 0.75 * start.initial_probs + 0.25 / 3, 1e-6)
     again = tt.HMM.from_pretrained(tmp_path / "hmm")
@@ -261,7 +254,7 @@ def test_each_epoch_and_each_seed_deals_the_texts_anew(tmp_path: Path) -> None:
         "initial": tt.HMM.random(3, 5),
     }
     for seed in (0, 1):
-        train(forty_texts(), 3, seed=seed, out=tmp_path / str(seed), **settings)
+        train(Corpus.of(random_tokens(4, 40, 6), 5, 4), 3, seed=seed, out=tmp_path / str(seed), **settings)
     logs = [read_log(tmp_path / str(seed) / "log.jsonl") for seed in (0, 1)]
     assert len({round(log[first]["nats_per_token"], 6) for log in logs for first in (0, 2)}) == 4
 
@@ -270,6 +263,8 @@ def test_bad_input() -> None:
     hmm = with_end_state(random_hmm(3, 3, "dense", 0), 2)
     with pytest.raises(EvidenceError, match="row 1"):
         expected_counts(hmm, torch.tensor([[0, 1], [2, 0]]))
+    with pytest.raises(EvidenceError, match="counts of initial row 0 are not finite"):
+        m_step(hmm, expected_counts(hmm, torch.tensor([[0, 1]])), math.nan)
     identity = tt.HMM(hmm.initial_probs, Identity(3), hmm.emission_probs)
     with pytest.raises(CircuitError, match="Identity"):
         expected_counts(identity, torch.tensor([[0, 1]]))

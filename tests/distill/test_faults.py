@@ -1,7 +1,6 @@
 """Whatever stops sampling or training, the same call finishes it: nothing is lost, nothing is there twice, and the end is the
 same. Processes are really killed, at random moments."""
 
-import json
 import os
 import random
 import signal
@@ -18,6 +17,7 @@ import tractile as tt
 from tractile import distill
 from tractile.distill import checkpoint
 from tractile.distill.corpus import shard_file
+from tractile.distill.progress import read_log
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -59,9 +59,7 @@ def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, 
     ]  # fmt: skip
     assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
     assert (tmp_path / "learning-curve.png").read_bytes()[:4] == b"\x89PNG"
-    logs = [
-        [json.loads(line) for line in (p / "log.jsonl").read_text().splitlines()] for p in (tmp_path, hmm)
-    ]
+    logs = [read_log(p / "log.jsonl") for p in (tmp_path, hmm)]
     timing = {"seconds", "tokens_per_second"}
     left, right = ([{k: v for k, v in line.items() if k not in timing} for line in log] for log in logs)
     assert left == right
@@ -128,17 +126,17 @@ def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) ->
 
 def test_settings_that_make_no_sense(corpus: Path) -> None:
     data = distill.Corpus.load(corpus)
-    for options in (
-        {"token_dropout": 1.0},
-        {"pseudocount": -1},
-        {"floor": 2},
-        {"epochs": -1},
-        {"step_size": 0.0},
-        {"step_size": 1.5},
-        {"chunk_size": 0},
-    ):
+    bad = {
+        "token_dropout": 1.0,
+        "pseudocount": -1,
+        "floor": 2,
+        "epochs": -1,
+        "step_size": 0.0,
+        "chunk_size": 0,
+    }
+    for name, value in [*bad.items(), ("step_size", 1.5)]:
         with pytest.raises(ShapeError):
-            distill.train(data, 3, **options)
+            distill.train(data, 3, **{name: value})
     with pytest.raises(ShapeError, match="two hidden states"):
         distill.train(data, 1)
     with pytest.raises(ShapeError, match="no sequence is left"):

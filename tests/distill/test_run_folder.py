@@ -157,9 +157,8 @@ def test_records_that_say_nothing(corpus: distill.Corpus, tmp_path: Path) -> Non
 
 
 def test_differences() -> None:
-    assert (
-        differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == "b was 2, is 3; c was not recorded, is 4"
-    )
+    said = "b was 2, is 3; c was not recorded, is 4"
+    assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == said
 
 
 def test_a_corpus_says_which_settings_differ(tmp_path: Path) -> None:
@@ -301,9 +300,8 @@ def test_parts_of_others_are_kept(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("drawn")
-    assert (
-        run("distill", "sample", "--num-sequences", 6, "--max-new-tokens", 3, "--out", folder).exit_code == 0
-    )
+    made = run("distill", "sample", "--num-sequences", 6, "--max-new-tokens", 3, "--out", folder)
+    assert made.exit_code == 0
     return folder
 
 
