@@ -23,6 +23,7 @@ constexpr int32_t MOST_OBSERVERS = scaled(300);        // parts that look at the
 constexpr size_t MOST_FOLLOWED = scaled(200000);       // stacks met in one closure
 constexpr uint64_t MOST_TAKEN = scaled(4000000);       // places that one search for the fewest tokens visits
 constexpr uint64_t MOST_STATES = scaled(300000);       // states of a search for an end, where items differ
+constexpr uint64_t COMPARED = scaled(256);             // bytes of texts that are compared in the time of one of these states
 
 constexpr int64_t MOST_NAMES = scaled(1 << 16);        // states of the names of an object: TooManyStates
 

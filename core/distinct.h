@@ -11,6 +11,8 @@ namespace tractile {
 
 class Distinct {
  public:
+  u64 taken = 0;  // bytes of texts that were compared
+
   Distinct(Observers& observers, const Trie& trie) : observers_(observers), trie_(trie) {}
 
   // Whether the texts of open items end at different lengths, whatever token they go on with.
@@ -46,14 +48,17 @@ class Distinct {
   // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
   bool keeps_distinct(i32 env, const Text& way) {
     const Begun& begun = this->begun(env);
+    taken += way.bytes.size();
     if (begun.open.size() != way.open.size()) return false;
     std::vector<i32> others = items(way, begun.is_json);
+    std::sort(others.begin(), others.end());
     for (size_t i = 0; i < others.size(); ++i)
-      if (std::binary_search(begun.read.begin(), begun.read.end(), others[i]) || std::count(others.begin(), others.begin() + i, others[i])) return false;
+      if ((i && others[i] == others[i - 1]) || std::binary_search(begun.read.begin(), begun.read.end(), others[i])) return false;
     if (begun.open.size() == 1 && begun.read.empty() && others.empty()) return true;
     std::vector<std::string> open;
     for (size_t k = 0; k < begun.open.size(); ++k) {
       open.push_back(compared(begun, k, "", way));
+      taken += open.back().size();
       if (std::count(open.begin(), open.end(), open.back()) > 1 || is_one_of(open.back(), begun.read, others)) return false;
     }
     return true;

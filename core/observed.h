@@ -26,7 +26,7 @@ class Observed {
         stacks_(stacks),
         trie_(positions.trie()),
         crossing_(crossing),
-                byte_positions_(Trie::of_bytes()),
+        byte_positions_(Trie::of_bytes()),
         byte_lexer_(stacks.tables, stacks.observers, byte_positions_, MUCH),
         one_text_(crossing, positions, lexer, [this](i32 node) { return text_node(node); }),
         by_bytes_(crossing, byte_positions_, byte_lexer_, nullptr),
@@ -34,7 +34,7 @@ class Observed {
         tokens_in_every_order_(crossing, positions, lexer, [](i32 node) { return node; }, true),
         least_(stacks, Bytes::LEAST),
         frames_(stacks, Bytes::BYTES),
-        ends_(stacks, Bytes::BYTES, [this](i32 node) { return of_node(node); }),
+        ends_(stacks, Bytes::BYTES, [this](i32 node) { return entered(node).bytes; }),
         short_(stacks, ends_, crossing, positions.trie()) {}
 
   // Whether observers of bytes are open, or may come.
@@ -244,7 +244,6 @@ class Observed {
       return ways_[known];
     }
     crossing_.check();
-    const bool differs = is_apart(item);
     bool is_live = false, known = true;
     std::optional<Search> done;
     auto seek = [&](Item from, u64 most) {
@@ -252,6 +251,7 @@ class Observed {
       try {
         is_live = search.find(from, most, [&](Item at) {
           i32 known = stacks_.observers.relaxed ? NONE : found(at);
+          search.taken += std::exchange(distinct.taken, 0) / COMPARED;
           return known != NONE && ways_[known].bytes == ENDLESS ? Search::DEAD : known == NONE || ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
         });
         crossing_.taken += search.taken / 4;
@@ -263,7 +263,7 @@ class Observed {
     };
     if (!seek(item, LONG)) {
       known = false;
-      if (differs) {  // an end that is not even there where many items need not differ is not there at all
+      if (is_apart(item)) {  // an end that is not even there where many items need not differ is not there at all
         struct Relaxed {
           bool& is;
           explicit Relaxed(bool& given) : is(given) { is = true; }
@@ -358,7 +358,7 @@ class Observed {
   i32 tokens(Item item, i32 most, bool spelled) {
     if (stacks_.observers.looks(item.env)) {
       Split at = split(item);
-      if (!spelled && has_budgets(at.inside.stack)) return FAR;
+      if (!spelled && reaches_kind(at.inside.stack, COUNTS)) return FAR;
       Way& found = way(at.inside);
       if (found.whole == NONE) return FAR;
       item = {stack_of(found, at.below.stack), at.below.env};
@@ -393,8 +393,6 @@ class Observed {
     sought_.push_back(std::move(found));
     return sought_.back();
   }
-
-  bool has_budgets(i32 stack) { return reaches_kind(stack, COUNTS); }
 
   // A node of one text of a node that looks at bytes, NONE if it has none, or if its parts have budgets.
   i32 text_node(i32 node) {
@@ -439,9 +437,6 @@ class Observed {
     stacks_.nodes.push_back(std::move(made));
     return i32(stacks_.nodes.size() - 1);
   }
-
-  // The bytes of an observer's node.
-  i64 of_node(i32 node) { return entered(node).bytes; }
 
   Stacks& stacks_;
   const Trie& trie_;

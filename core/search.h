@@ -24,12 +24,11 @@ struct Text {
     Text found;
     std::vector<size_t> begun;  // items
     for (size_t at = from; at < symbols.size(); ++at) {
+      if (symbols[at] == TOKEN_ENDS) continue;
       if (symbols[at] == ITEM_BEGINS) {
         begun.push_back(found.bytes.size());
       } else if (symbols[at] < ITEM_BEGINS) {
         found.bytes += char(u8(symbols[at]));
-      } else if (symbols[at] == TOKEN_ENDS) {
-        continue;
       } else if (begun.empty()) {
         found.open.push_back(found.bytes.size());
       } else {

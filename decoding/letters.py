@@ -27,9 +27,7 @@ from ..layers.functorch_utils import finite
 
 MOST_STATES = 10_000  # of a lazy automaton that is written out for a canvas
 BLOCK_ELEMENTS = 1 << 22  # log-probabilities read at once
-IMPOSSIBLE = (
-    -1e4
-)  # nats from the best token of a position: what lies as far below counts as −inf, as models write it
+IMPOSSIBLE = -1e4  # nats from the best token of a position: what lies as far below counts as −inf
 RANGE = 700.0  # nats from the best token of a position to one whose weight float64 rounds to zero
 
 
@@ -216,10 +214,11 @@ def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
     number, level = {lazy.start_state: 0}, [lazy.start_state]
     moves: list[tuple[int, int, int]] = []
     classes: dict[tuple[int, ...], int] = {}
-    for _ in range(n):
+    for left in reversed(range(n)):
         reached: list[int] = []
         for state in level:
-            mask = np.unpackbits(lazy.words_within(state).view(np.uint8), bitorder="little")
+            words = lazy.words_within(state, left) if lazy.is_exact else lazy.words_within(state)
+            mask = np.unpackbits(words.view(np.uint8), bitorder="little")
             groups: dict[int, list[int]] = {}
             for token in mask[: fa.vocab_size].nonzero()[0].tolist():
                 groups.setdefault(lazy.step(state, token), []).append(token)
