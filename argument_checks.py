@@ -17,15 +17,17 @@ from .errors import EvidenceError, ShapeError, TractileError
 
 
 def whole(value: Any, name: str, least: int | None = 1, error: type[TractileError] = EvidenceError) -> int:
-    """The whole number, at least ``least``; ``name`` says whose argument it is ("smc: particles")."""
-    if type(value) is int and (least is None or value >= least):  # quick, and readable for torch.compile
+    """The whole number of 64 bits, at least ``least``; ``name`` says whose argument it is ("smc: particles")."""
+    low, high = (-(2**63), 2**64) if least is None else (least, 2**63)
+    if type(value) is int and low <= value < high:  # quick, and readable for torch.compile
         return value
     try:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
         number = None
-    if number is None or (least is not None and number < least):
-        more = "" if least is None else f", {least} or more"
+    if number is None or not low <= number < high:
+        more = " of 64 bits" * (number is not None and (number >= high or least is None))
+        more += f", {least} or more" * (least is not None)
         raise error(f"{name} must be a whole number{more}, not {short(value)}")
     return number
 
@@ -63,8 +65,7 @@ def whole_numbers(
     except (TypeError, ValueError, RuntimeError, OverflowError):
         given = torch.ones(1)
     if given.numel() and (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool):
-        shown = str(values.dtype) if isinstance(values, Tensor) else short(values)
-        raise error(f"{name} must be whole numbers, not {shown}")
+        raise error(f"{name} must be whole numbers, not {getattr(values, 'dtype', None) or short(values)}")
     return given.long()
 
 

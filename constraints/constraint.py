@@ -268,7 +268,7 @@ class Constraint:
 
     def accepts(self, text: str | bytes) -> bool:
         """Return whether the text (or its UTF-8 bytes) satisfies the constraint."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        data = validation.utf8(text)
         return self.bytes_automaton.accepts(data) if self.is_finite else self.byte_states.accepts(data)
 
     def is_empty(self) -> bool:

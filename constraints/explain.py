@@ -12,6 +12,7 @@ from .engine.bytes import Bytes
 from .engine.tokens import NO_STATE
 from .json.place import place
 from .output_type import output_type
+from .validation import utf8
 
 SHOWN = 12  # continuations in a printed explanation
 LONGEST = 40  # bytes of a continuation that is shown
@@ -90,7 +91,7 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
     ('/properties/age',)
     """
     wanted = output_type(constraint).constraint
-    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    data = utf8(text)
     states = wanted.byte_states
     state, at = states.start, 0
     if state == NO_STATE:
@@ -100,9 +101,7 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
         if after == NO_STATE:
             break
         state, at = after, at + 1
-    while (
-        at and data[at : at + 1] and 0x80 <= data[at] < 0xC0
-    ):  # inside a character: go back to its first byte
+    while at and data[at : at + 1] and 0x80 <= data[at] < 0xC0:  # inside a character
         at -= 1
     if at < len(data):
         state = states.start

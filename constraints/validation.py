@@ -19,6 +19,13 @@ def check_text(value: Any, path: str) -> str:
     return value
 
 
+def utf8(text: Any) -> bytes:
+    """Return the UTF-8 bytes of a text, or the bytes given. Raise ``UnsupportedConstraint`` for anything else."""
+    if isinstance(text, bytes | bytearray):
+        return bytes(text)
+    return (text if isinstance(text, str) else check_text(text, "text")).encode("utf-8", "surrogatepass")
+
+
 def count(value: Any, path: str, least: int = 0, most: int = limits.COUNT) -> int:
     """Return ``value`` as an ``int``, an integer from ``least`` to ``most``.
 

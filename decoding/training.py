@@ -108,7 +108,7 @@ def constraint_loss(
     ((over, letters),) = parts_of(constraint, n, size, vocab, pad_token_id, logits.device)
     weights, scale, wide = letters.weights(log_probs.flatten(0, 1))
     weighed = Weighed(
-        weights.view(batch, n, -1),
+        weights.view(batch, n, weights.shape[-1]),
         scale.view(batch, n).masked_fill(~inside, 0),
         (wide.view(batch, n) & inside).any(1),
     )

@@ -45,10 +45,8 @@ def conflict(root: Schema, reading: Reading, style: Style) -> str:
                         return ""
                     if not has_no_value(schema, reading, style):
                         inner[key] = value
-                below = [
-                    (f"{path}/{step}", each) for step, each in subschemas(inner) if isinstance(each, dict)
-                ]
-                queue += below
+                below = [(step, each) for step, each in subschemas(inner) if isinstance(each, dict)]
+                queue += [(f"{path}/{step}", each) for step, each in below]
     except (TooManyStates, RecursionError):
         return ""
     for path, inner in queue:

@@ -1,7 +1,7 @@
 """The items of an array that counts some of them, by the number of items so far and the count of each ``contains``.
 
-An item that counts towards a minimum may satisfy the need that is counted, or be anything: both are tried. For a maximum, the
-item satisfies the need or violates it.
+An item that counts towards a minimum may satisfy the need that is counted, or be anything: both are tried. For a maximum, and
+where the items must differ, the item satisfies the need or violates it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ..automata.work import spend
 from .shapes import ANY, NEVER, Arrays, Contains, Need, both, smaller
 
 Counts = tuple[int, ...]
+Ways = list[tuple[Need, Counts]]
 
 
 def settled(shape: Arrays) -> Arrays:
@@ -21,8 +22,7 @@ def settled(shape: Arrays) -> Arrays:
         return shape
     contains, least, most = list[Contains](), shape.least, shape.most
     for c in shape.contains:
-        if c.least:
-            least = max(least, c.least + c.start)
+        least = max(least, c.least and c.least + c.start)
         if c.need == ANY:  # every item satisfies it
             most = most if c.most is None else smaller(most, c.most + c.start)
         elif c.least or c.most is not None:
@@ -35,9 +35,11 @@ def ways(shape: Arrays, n: int, counts: Counts) -> list[tuple[Need, tuple[int, C
     """Return the needs that the next item may satisfy, each with the number of items and the counts after it."""
     if shape.most is not None and n >= shape.most:
         return []
-    found: list[tuple[Need, Counts]] = [(shape.at(n), ())]
+    found: Ways = [(shape.at(n), ())]
     for c, count in zip(shape.contains, counts, strict=True):
-        found = [way for need, so_far in found for way in split(c, n, count, need, so_far)]
+        found = [
+            way for need, so_far in found for way in split(c, n, count, need, so_far, bool(shape.unique))
+        ]
         spend(4 * len(found))
     after = n + 1
     if shape.most is None:  # positions from here on are alike
@@ -50,14 +52,14 @@ def may_end(shape: Arrays, n: int, counts: Counts) -> bool:
     return n >= shape.least and all(count >= c.least for c, count in zip(shape.contains, counts, strict=True))
 
 
-def split(c: Contains, n: int, count: int, need: Need, so_far: Counts) -> list[tuple[Need, Counts]]:
+def split(c: Contains, n: int, count: int, need: Need, so_far: Counts, unique: bool) -> Ways:
     """Return the ways in which an item may be counted by one ``contains`` or not."""
     if n < c.start or (c.most is None and count >= c.least):
         return [(need, (*so_far, count))]
-    ways = []
+    ways: Ways = []
     if c.most is None or count < c.most:
         ways.append((both(need, c.need), (*so_far, count + 1)))
-    others = [ANY] if c.most is None else negated(c.need)
+    others = negated(c.need) if unique or c.most is not None else [ANY]
     ways += [(both(need, other), (*so_far, count)) for other in others]
     return [way for way in ways if way[0] != NEVER]
 

@@ -168,14 +168,11 @@ def unevaluated(k: Evaluator, node: Subschema, key: str, found: Value, tracked: 
             done += [replace(shape, seen=None if tracked else Others())] if shape else []
         return found._replace(object=limited(tuple(dict.fromkeys(done))))
     for a in found.array:
-        size = 0 if a.seen == FULL else int(a.seen)
+        left, kinds = a, a.seen_kinds
         if need and a.seen != FULL:
-            kinds = a.seen_kinds
             if kinds and (need != NEVER or len(kinds) > 1 or len(kinds[0]) > 1):
                 raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
-            left = a.meet(Arrays((ANY,) * size, kinds[0] if kinds else need))
-        else:
-            left = a
+            left = a.meet(Arrays((ANY,) * int(a.seen), kinds[0] if kinds else need))
         done += [replace(left, seen=FULL if tracked else 0, seen_kinds=())] if left else []
     return found._replace(array=limited(tuple(dict.fromkeys(done))))
 
@@ -202,9 +199,6 @@ def violating(k: Evaluator, node: Subschema, key: str, found: Value) -> Value:
         return NOTHING._replace(object=tuple(replace(o, seen=Others()) for o in some if o))
     if any(a.seen_kinds for a in found.array):
         raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
-    rest = (
-        a.meet(Arrays(contains=(Contains(need, 1, None, int(a.seen)),)))
-        for a in found.array
-        if a.seen != FULL
-    )
+    open_ones = [(a, Contains(need, 1, None, int(a.seen))) for a in found.array if a.seen != FULL]
+    rest = (a.meet(Arrays(contains=(unseen,))) for a, unseen in open_ones)
     return NOTHING._replace(array=tuple(replace(a, seen=0) for a in rest if a))

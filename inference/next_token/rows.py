@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...argument_checks import whole_numbers
 from ...errors import BudgetTooSmall, EvidenceError, FormatError, ShapeError, VocabularyMismatch
-from ..arguments import whole
+from ..arguments import short, whole
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
 from ..semirings.logarithms import MaxProduct
@@ -104,15 +104,16 @@ def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> 
     ``indices`` are positions, negative ones counted from the end, or one Boolean for each row. Raises :class:`ShapeError` for
     anything else.
     """
-    index = torch.as_tensor(indices)
+    wanted = f"select: takes the positions of rows, or a Boolean for each of {rows} rows, not"
+    try:
+        index = torch.as_tensor(indices)
+    except (TypeError, ValueError, RuntimeError):
+        raise ShapeError(f"{wanted} {short(indices)}") from None
     if not index.numel() and index.dtype != torch.bool:
         index = index.long()
     integral = not index.is_floating_point() and not index.is_complex()
     if index.ndim != 1 or not integral or (index.dtype == torch.bool and len(index) != rows):
-        raise ShapeError(
-            f"select: takes the positions of rows, or a Boolean for each of {rows} rows, "
-            f"not {index.dtype} of shape {tuple(index.shape)}"
-        )
+        raise ShapeError(f"{wanted} {index.dtype} of shape {tuple(index.shape)}")
     if index.dtype == torch.bool:
         return index.nonzero().squeeze(1)
     if index.device.type != "cpu":  # range-checking would wait for the device

@@ -23,7 +23,7 @@ from ...circuits.automaton import Automaton
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
 from ...lm.transformers import TransformersLM
-from ..arguments import Compilable, an_automaton, cut_to, short, whole
+from ..arguments import Compilable, an_automaton, cut_to, short
 from .awrs import MaskedAWRSProposal
 from .boundaries import at_end
 from .potentials import Potential, PrefixPotential
@@ -190,14 +190,6 @@ def _everything(vocab_size: int, eos_token_id: int | None) -> Automaton:
     return Automaton.from_edges(
         [(0, list(range(vocab_size)), 0)], 0, [0], vocab_size, eos_token_id=eos_token_id
     )
-
-
-def check_seed(seed: Any, name: str) -> int:
-    """Return the seed; raise :class:`EvidenceError` unless it is a whole number that fits 64 bits."""
-    number = whole(seed, name, None)
-    if not -(1 << 63) <= number < 1 << 64:
-        raise EvidenceError(f"{name} must fit 64 bits, which {number} does not")
-    return number
 
 
 def broadcast(

@@ -48,9 +48,7 @@ def arrays(writer: ValueWriter, need: Need) -> list[Node]:
         if shape.least > limits.LENGTH:
             raise TooManyStates(f"arrays of at least {shape.least} items are too long", limit=limits.LENGTH)
         kinds = ("list", "tuple") if writer.style.tuples and shape.kind is None else (shape.kind,)
-        found += [
-            array(writer, need, shape if kind == shape.kind else replace(shape, kind=kind)) for kind in kinds
-        ]
+        found += [array(writer, need, replace(shape, kind=kind)) for kind in kinds]
     return found
 
 
@@ -73,7 +71,21 @@ def array(writer: ValueWriter, need: Need, shape: Arrays) -> Node:
     if not shape.unique or writer.style.tuples:
         what = "uniqueItems" + " that must not hold" * (not shape.unique) + " of items that are not listed"
         raise UnsupportedConstraint(what + " in Python syntax" * writer.style.tuples, path=place)
+    sizes = [most_values(writer, shape, c.need) for c in shape.contains]
+    if any(size is not None and size < c.least for size, c in zip(sizes, shape.contains, strict=True)):
+        return NOTHING
+    if None in sizes:  # many values: none is lacking where an item that may be counted is not
+        shape = replace(shape, unique=None)
     return nodes.apart(items(writer, shape, lambda each: nodes.item(inner(each), json=True)))
+
+
+def most_values(writer: ValueWriter, shape: Arrays, need: Need) -> int | None:
+    """Return a bound on the distinct items that satisfy a need; None if they are not listed."""
+    found = [listed_values(writer, both(shape.at(n), need)) for n in range(len(shape.prefix) + 1)]
+    if None not in found:
+        return len({value for each in found for value in each or ()})
+    schemas = [writer.needs.document.nodes[number].schema for number, sign in need if sign]
+    return min((len(s.get("enum", "1")) for s in schemas if {"enum", "const"} & s.keys()), default=None)
 
 
 def are_apart(shape: Arrays, inner: Inner) -> bool:
@@ -133,9 +145,8 @@ def sequence(writer: ValueWriter, shape: Arrays, inner: Inner) -> Node:
     tail = nodes.repeat(rest, max(0, least - size), None if most is None else max(0, most - size))
     for n in range(size - 1, -1, -1):
         before = EMPTY if n == 0 else writer.comma
-        one = NOTHING
-        if most is None or n < most:
-            one = nodes.seq(before, inner(shape.prefix[n]), writer.blank, tail)
+        fits = most is None or n < most
+        one = nodes.seq(before, inner(shape.prefix[n]), writer.blank, tail) if fits else NOTHING
         tail = nodes.alt(*([EMPTY] if n >= least else []), one)
     return tail
 
