@@ -26,8 +26,7 @@ def whole(value: Any, name: str, least: int | None = 1, error: type[TractileErro
     except TypeError:
         number = None
     if number is None or not low <= number < high:
-        more = " of 64 bits" * (number is not None and (number >= high or least is None))
-        more += f", {least} or more" * (least is not None)
+        more = " of 64 bits" if least is None or (number or 0) >= high else f", {least} or more"
         raise error(f"{name} must be a whole number{more}, not {short(value)}")
     return number
 

@@ -211,9 +211,7 @@ def monarch(hidden: int, vocab_size: int, length: int, batch: int, rounds: int) 
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="small sizes, to see that it works")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--budget", type=float, default=10, help="seconds for an engine that is slow")

@@ -316,9 +316,7 @@ def table(found: dict[str, list[Distance]]) -> str:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     words = {"circuit-1": [(3, 4)], "circuit-2": [(3, 3), (4,)]}
     texts = {"embedded-1": [" dog"], "embedded-2": [" dog", " park"]}
     parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts])}; default: all")

@@ -140,9 +140,7 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--hidden", type=int, nargs="+", default=[256, 1024, 4096])
     parser.add_argument("--phrases", type=int, nargs="+", default=[2, 3])
     parser.add_argument("--vocab", type=int, default=32_000)

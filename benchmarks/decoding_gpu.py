@@ -246,9 +246,7 @@ def bound(query: PGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: fl
 @torch.no_grad()
 def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
     """(ms per token, share of rows within the constraint) of each method."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--examples", type=int, default=100)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=64)
@@ -298,9 +296,7 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
             ended += [fa.accepts(row) for row in drawn.tolist()]
         return statistics.median(times), statistics.mean(ended)
 
-    def guided(
-        hmm: tt.HMM,
-    ) -> Callable[[tt.Automaton], PGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
+    def guided(hmm: tt.HMM) -> Callable[[tt.Automaton], PGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
         def make(fa: tt.Automaton) -> PGCDQuery:
             masks = tt.gcd(fa, options.tokens)
             query = PGCDQuery(hmm, masks, fa, options.tokens, dtype=torch.bfloat16, padded=True)
@@ -323,10 +319,7 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
 
     report("unconstrained", run(lambda fa: None), model.bytes / bandwidth, model.bytes)
     mask_bytes = options.batch * len(vocab) * 4
-    for method, query in (
-        ("LCD", lambda fa: tt.lcd(fa)),
-        ("GCD", lambda fa: tt.gcd(fa, options.tokens)),
-    ):
+    for method, query in (("LCD", lambda fa: tt.lcd(fa)), ("GCD", lambda fa: tt.gcd(fa, options.tokens))):
         result = run(lambda fa, query=query: Masks(query(fa).start(options.batch), device))
         report(method, result, mask_bytes / bandwidth, mask_bytes)
     for hidden in options.hidden:

@@ -99,9 +99,7 @@ def compare(molecules: Path | None, runs: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--molecules", type=Path)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--smoke", action="store_true", help="little, to see that it works")

@@ -198,9 +198,7 @@ def table(
 
 def main(given: list[str] | None = None) -> None:
     """Run every installed engine and print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="two schemas, on Tractile alone")
     parser.add_argument("--size", type=int, default=333, help="the number of schemas")
     parser.add_argument("--minutes", type=float, default=0.0, help="no new schema after that time (0: all)")

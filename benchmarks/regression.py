@@ -255,9 +255,7 @@ def measure(last: dict[str, float], rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Count or measure, compare, record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--smoke", action="store_true", help="count the work alone; exit with 1 over the limit"
     )

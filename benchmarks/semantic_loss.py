@@ -151,9 +151,7 @@ def run(data: list[Sentence], fa: tt.Automaton, weight: float, seed: int, steps:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--weight", type=float, default=0.03)
     parser.add_argument("--steps", type=int, default=150)

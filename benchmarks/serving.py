@@ -335,9 +335,7 @@ def arrival(engine: Engine, schemas: list[Any], backends: list[str], rounds: int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument("--schemas", type=Path, help="JSON lines of schemas instead of the twenty here")

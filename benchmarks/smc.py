@@ -173,9 +173,7 @@ COLUMNS = ["forward", "same rows", "tractile, GCD", "peer: LM only", "peer: AWRS
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="a small vocabulary and one run")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--vocab", type=int, nargs="+", default=[8192, 50_257])

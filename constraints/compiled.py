@@ -36,10 +36,7 @@ class ConstraintAutomaton(Automaton):
     """
 
     def __init__(
-        self,
-        lazy: ProgramStates,
-        finite: Callable[[], Automaton],
-        guide: Callable[[int], Automaton],
+        self, lazy: ProgramStates, finite: Callable[[], Automaton], guide: Callable[[int], Automaton]
     ) -> None:
         self._lazy = lazy
         self._make_finite, self._make_guide = finite, guide

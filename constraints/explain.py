@@ -91,8 +91,7 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
     ('/properties/age',)
     """
     wanted = output_type(constraint).constraint
-    data = utf8(text)
-    states = wanted.byte_states
+    data, states = utf8(text), wanted.byte_states
     state, at = states.start, 0
     if state == NO_STATE:
         raise EmptyLanguage("explain: nothing satisfies the constraint")

@@ -116,9 +116,7 @@ TABLE = (
     ),
     Limit("engine.cores.CORE:EVERY_ORDER", "members of an object whose orders are all tried", UPPER_BOUND),
     Limit(
-        "engine.cores.CORE:MOST_SOUGHT",
-        "steps of a search for fewer tokens, where items differ",
-        UPPER_BOUND,
+        "engine.cores.CORE:MOST_SOUGHT", "steps of a search for fewer tokens, where items differ", UPPER_BOUND
     ),
     Limit("engine.cores.CORE:MOST_SEARCHED", "steps of all such searches of one mask", UPPER_BOUND),
     Limit(

@@ -34,9 +34,7 @@ def from_edges(
     """
     vocab_size = whole(vocab_size, f"{_FROM_EDGES}: vocab_size", 1, ShapeError)
     rows: list[tuple[int, int, int]] = []
-    if not isinstance(edges, Iterable):
-        raise ShapeError(f"{_FROM_EDGES}: edges are (source, token or tokens, target), not {short(edges)}")
-    for edge in edges:
+    for edge in edges if isinstance(edges, Iterable) else [edges]:
         try:
             s, tokens, d = edge
         except (TypeError, ValueError):

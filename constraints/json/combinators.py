@@ -14,7 +14,7 @@ from .closed_objects import APART
 from .document import Subschema
 from .shapes import Objects
 from .structures import present
-from .tagged import arrays_in_common, objects_in_common, required_members
+from .tagged import in_common, objects_in_common, required_members, tags_of_items
 from .values import EVERYTHING, FEW, NOTHING, Value, join, limited, meet, only, widest
 from .vocabulary import pointer
 
@@ -78,7 +78,8 @@ def one_of(k: Evaluator, node: Subschema, sign: bool, tracked: int) -> Value:
     if sign:
         # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
         must = required_members(node.schema)
-        near, near_arrays = objects_in_common(k, parts, must), arrays_in_common(k, parts)
+        near = objects_in_common(k, parts, must)
+        near_arrays = in_common([[tags_of_items(k, shape) for shape in part.array] for part in parts])
         alone = list[Value]()
         for i, part in enumerate(parts):
             value = meet(present(must, True), part)

@@ -37,9 +37,7 @@ def ways(shape: Arrays, n: int, counts: Counts) -> list[tuple[Need, tuple[int, C
         return []
     found: Ways = [(shape.at(n), ())]
     for c, count in zip(shape.contains, counts, strict=True):
-        found = [
-            way for need, so_far in found for way in split(c, n, count, need, so_far, bool(shape.unique))
-        ]
+        found = [way for need, done in found for way in split(c, n, count, need, done, bool(shape.unique))]
         spend(4 * len(found))
     after = n + 1
     if shape.most is None:  # positions from here on are alike

@@ -38,11 +38,6 @@ def objects_in_common(k: Evaluator, parts: Sequence[Value], must: Collection[str
     return [[j for j in near if j in others[i] and i in others[j]] for i, near in enumerate(found)]
 
 
-def arrays_in_common(k: Evaluator, parts: Sequence[Value]) -> list[list[int]]:
-    """Return for each alternative the indices of the others that may have arrays in common with it."""
-    return in_common([[tags_of_items(k, shape) for shape in part.array] for part in parts])
-
-
 def in_common(tags: Sequence[Sequence[Tags]]) -> list[list[int]]:
     """Return for each alternative the indices of the others of which the constants of one tag do not tell it apart.
     ``tags``: by alternative, those of each of its shapes."""

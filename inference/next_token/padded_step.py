@@ -205,8 +205,7 @@ class PaddedMessages(Messages):
         batch, dtype = len(now.alpha), self._table.dtype
         entry, there, ahead, ahead_scale = self._edges_of(self.edges.wide, now)
         values, shift = scaled(
-            (now.alpha[:, None] * ahead.double()).flatten(0, 1),
-            (now.scale[:, None] + ahead_scale).flatten(),
+            (now.alpha[:, None] * ahead.double()).flatten(0, 1), (now.scale[:, None] + ahead_scale).flatten()
         )
         alone, alone_scale = scaled(now.alpha * self._final, now.scale)
         wide = torch.cat([alone, values])
