@@ -292,14 +292,7 @@ def test_two_machines_under_torchrun(tmp_path: Path) -> None:
     ]  # fmt: skip
     for command in commands:
         agent = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--rdzv-backend", "c10d"]
-        agent += [
-            "--rdzv-endpoint",
-            f"127.0.0.1:{port}",
-            "--rdzv-id",
-            command[0],
-            "--local-addr",
-            "127.0.0.1",
-        ]
+        agent += f"--rdzv-endpoint 127.0.0.1:{port} --rdzv-id {command[0]} --local-addr 127.0.0.1".split()
         agent += ["--no-python", sys.executable, "-m", "tractile", "distill", *command]
         agents = [
             subprocess.Popen(
