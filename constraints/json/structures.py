@@ -168,9 +168,9 @@ def unevaluated(k: Evaluator, node: Subschema, key: str, found: Value, tracked: 
             done += [replace(shape, seen=None if tracked else Others())] if shape else []
         return found._replace(object=limited(tuple(dict.fromkeys(done))))
     for a in found.array:
-        left, kinds = a, a.seen_kinds
+        left: Arrays | None = a
         if need and a.seen != FULL:
-            if kinds and (need != NEVER or len(kinds) > 1 or len(kinds[0]) > 1):
+            if (kinds := a.seen_kinds) and (need != NEVER or len(kinds) > 1 or len(kinds[0]) > 1):
                 raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
             left = a.meet(Arrays((ANY,) * int(a.seen), kinds[0] if kinds else need))
         done += [replace(left, seen=FULL if tracked else 0, seen_kinds=())] if left else []
