@@ -67,7 +67,7 @@ class Observers {
     });
   }
 
-  // The environment after a token ends, whose bytes are then counted for the open budgets (TOKENS).
+  // The environment after a token ends: each open budget (TOKENS) of whose part it wrote a byte has counted it.
   i32 token_end(i32 env) {
     return changed(env, 256, [&](const Node& n, u64 value) { return n.kind == TOKENS ? 2 * counted(n, value) : i64(value); });
   }
