@@ -79,7 +79,7 @@ class FolderInUse(StorageError):
 
 
 class RankLost(TractileError, RuntimeError):
-    """A process of a job of several has died, has stopped with an error or does not answer; the message names its rank."""
+    """Another process of a distributed job died, failed or does not answer; the message names its rank."""
 
 
 class UnsupportedConstraint(TractileError, ValueError):
@@ -136,7 +136,7 @@ class BudgetTooSmall(TractileError, ValueError):
         return None if self.tokens is None or self._spell is None else self._spell(self.tokens)
 
     def of_prompt(self, prompt: int | None) -> BudgetTooSmall:
-        """Return the error for this prompt of several; ``None``: for the only one."""
+        """Return a copy that names the prompt by its number, from 0; ``None``: there is one prompt only."""
         return BudgetTooSmall(
             needed=self.needed,
             given=self.given,

@@ -260,7 +260,7 @@ def tree(
 
 
 def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomParameters) -> Circuit:
-    """Build a :func:`tree` of latent states with random parameters.
+    """Build a :func:`tree` with ``states`` latent states at each variable v, inputs ``inputs(v, states)``, random parameters.
 
     Examples
     --------

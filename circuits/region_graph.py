@@ -26,7 +26,7 @@ Join = Callable[[Circuit, Sequence[int], int, Weights], int]
 
 
 def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
-    """Draw a random binary tree of regions: at each level the variables are split in two halves.
+    """Draw a random binary tree over ``variables``, ids or their number: each level splits them into halves.
 
     Examples
     --------

@@ -46,8 +46,8 @@ class Constraint:
     ``a + b``: a text of ``a`` followed by one of ``b``;
     ``a.repeat(low, high)``: ``low`` to ``high`` texts of ``a`` in a row (``high=None``: no upper bound).
 
-    ``~b``, and so ``a - b``, need a finite automaton, and so does one side of ``a & b``. They use :attr:`finite`, whose
-    ``narrowed`` says what it lacks if the language is not regular or its automaton is large; all else uses the whole language.
+    ``~b``, ``a - b`` (for ``b``) and one side of ``a & b`` need a finite automaton: that of :attr:`finite`. If the language is
+    not regular or its automaton too large, it is a subset, and ``narrowed`` says what it lacks. All else uses the whole language.
     Composition and compilation raise ``TooManyStates`` if an automaton would exceed the limits of ``limits.py``.
     """
 

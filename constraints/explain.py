@@ -22,13 +22,13 @@ LONGEST = 40  # bytes of a continuation that is shown
 class Explanation:
     """A text under a constraint, read byte by byte.
 
-    ``accepted``: whether it satisfies the constraint. ``at``: the number of bytes that some accepted text begins with; the next
-    byte is the first that no such text has, or the text ends too soon. ``before``: the text up to there; ``found``: the character
-    there, empty at the end of the text. ``could``: what may stand there instead, each as far as there is no choice; a range as
-    "a–z". ``may_end``: whether the text may end there. ``completion``: a shortest end of the text from there. ``path``: the place
-    in a JSON text as a JSON pointer ("/pets/0/age"), None for other texts. ``wanted_by``: what of the constraint says what may
-    stand there: places in a JSON Schema as JSON pointers ("/properties/age"), or rules of a grammar ("rule value (line 3)");
-    empty for other constraints, and where finding them takes too much work.
+    ``accepted``: whether the text satisfies the constraint. ``at``: where it stops, as a number of bytes; no accepted text has
+    the next character there, or the text ends too soon. ``before``: the text up to there; ``found``: the next character, empty
+    at its end. ``could``: strings that may follow instead, each up to the next choice; a range as "a–z". ``may_end``:
+    whether the text may end there. ``completion``: a shortest string that completes ``before``. ``path``: the place in JSON
+    as a JSON pointer ("/pets/0/age"), None for other texts. ``wanted_by``: the parts of the constraint that decide what may
+    follow: places in a JSON Schema as JSON pointers ("/properties/age"), or rules of a grammar ("rule value (line 3)"); empty for
+    other constraints, and where finding them takes too much work.
 
     Examples
     --------

@@ -44,8 +44,8 @@ def choice(value: Any, path: str, choices: Iterable[Any]) -> None:
         raise UnsupportedConstraint(f"{path} is one of {known}, not {value!r}", path=path)
 
 
-def several(value: Any, path: str, what: str) -> list[Any]:
-    """Return an iterable as a list. Raise ``UnsupportedConstraint``, which says what is needed, for a text or anything else."""
+def items_of(value: Any, path: str, what: str) -> list[Any]:
+    """Return the items of an iterable other than a text; else raise ``UnsupportedConstraint``: ``what``, not the value."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise UnsupportedConstraint(f"{what}, not {short(value)}", path=path)
     return list(value)

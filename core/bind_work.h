@@ -25,7 +25,7 @@ inline void bind_work(nb::module_& m) {
       .def_rw("limit", &Account::limit)
       .def_rw("spent", &Account::spent)
       .def_rw("own", &Account::own);
-  m.def("account", [] { return account; }, nb::rv_policy::reference, "The account in force.");
+  m.def("account", [] { return account; }, nb::rv_policy::reference, "The account of work in force on this thread, or None.");
   m.def("enter", [](Account* given) { return std::exchange(account, given); }, nb::arg("given").none(), nb::rv_policy::reference, "Put an account in force; return that before.");
   m.def("spend", &spend, nb::arg("units"), "Count units of work.");
   m.def("watch", [](nb::callable check) {

@@ -230,7 +230,7 @@ class Crossing {
     return number;
   }
 
-  // Let an activation be known up to a cost, and with it all that it calls.
+  // Find the exits of an activation up to a cost, and those of all that it calls.
   void explore_to(i32 act, i32 cost) {
     raise_wanted(act, cost);
     while (!queue_.empty()) {
@@ -486,7 +486,7 @@ class Crossing {
     if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(2, most_suffix_cost(act.node)) - 2);
   }
 
-  // One step of a frame that reads bytes, from a place at some cost: the places between tokens that it comes to, and its exits.
+  // Read to the end of the token in progress, in a frame that reads bytes: reach the places behind it at cost + 1, and exits before it at `cost`.
   void read(i32 number, i32 cost, Place place, i32 table) {
     i32 node = acts_[number].node;
     const i32 label = node < NONE ? i32(Stacks::high(acts_[number].reg)) : NONE;

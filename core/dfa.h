@@ -5,7 +5,7 @@
 
 namespace tractile::automata {
 
-// The words of both, deterministic if both are. Throws beyond `limit` states.
+// The words that both accept; deterministic if both automata are. Throws beyond `limit` states.
 inline Handle intersect(const Handle& one, const Handle& other, i64 limit = STATES) {
   Handle a = plain(one), b = plain(other);
   Nfa both;

@@ -14,8 +14,8 @@ namespace tractile {
 
 class JsonValue {
  public:
-  // The form of a text; of a beginning, that of its value if it ended here, where a name without a value has 0. What is no JSON has some
-  // form.
+  // The form of a JSON text. An unfinished text is closed first: open brackets end, and a member without a value has the value 0. Other
+  // texts have some form, too.
   static std::string form(const std::string& text) {
     JsonValue read(text);
     std::string last = read.tokens(false);

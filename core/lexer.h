@@ -507,7 +507,7 @@ class Lexer {
     }
   }
 
-  // The moves of an environment by byte, as a row of a matrix.
+  // The row of an environment in the matrix of moves, environments × 256 bytes.
   i32 row_of(i32 env) {
     i32 known = row_index_.find(u64(env));
     if (known != NONE) return known;

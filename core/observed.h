@@ -351,7 +351,7 @@ class Observed {
 
   static Index::Key key_of(Item item) { return {u64(u32(item.stack)), u64(u32(item.env)), 0}; }
 
-  // A text of a node that looks at bytes.
+  // A text of a node that looks at bytes, known or found by a search.
   Way& entered(i32 node) { return way({stacks_.push(node, stacks_.first(node), NONE), 0}); }
 
   // The fewest tokens to the end on which APART takes one text; FAR if they are more than `most`.

@@ -67,7 +67,7 @@ class Observers {
     });
   }
 
-  // The environment after the end of a token.
+  // The environment after a token ends: each open budget (TOKENS) of whose part it wrote a byte has counted it.
   i32 token_end(i32 env) {
     return changed(env, 256, [&](const Node& n, u64 value) { return n.kind == TOKENS ? 2 * counted(n, value) : i64(value); });
   }
@@ -144,7 +144,7 @@ class Observers {
     return any(env, [](Kind kind) { return kind == WITHIN; });
   }
 
-  // Whether an item is open that must differ from others: then the text that is read matters.
+  // Whether an item is open whose text must differ from those of others, so that what it has read must be kept.
   bool keeps_texts(i32 env) const {
     for (; env; env = all_[env].outer)
       if (kind(env) == ITEM && all_[env].value != ALONE) return true;
@@ -309,7 +309,7 @@ class Observers {
     return after == NONE || needed(n)[after] == NONE ? NONE : after;
   }
 
-  // By state of a WITHIN's table: the fewest bytes to acceptance, using only bytes that its part can write; NONE if there is no such way.
+  // For each state of a WITHIN's table: the fewest bytes to acceptance, using only bytes that its part can write; NONE if there is no way.
   const std::vector<i32>& needed(const Node& n) const {
     std::vector<i32>& found = needed_[&n];
     if (!found.empty()) return found;

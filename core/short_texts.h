@@ -8,7 +8,7 @@ namespace tractile {
 
 class ShortTexts {
  public:
-  // `lengths`: the bytes of the shortest text of a stack. `crossing`: its lower bounds.
+  // `lengths`: gives the bytes of the shortest text of a stack. `crossing`: gives a lower bound of its tokens.
   ShortTexts(Stacks& stacks, Bytes& lengths, Crossing& crossing, const Trie& trie) : stacks_(stacks), lengths_(lengths), crossing_(crossing), trie_(trie) {}
 
   // A number of tokens, at most `most`, that write a text of a stack at most `more` bytes longer than its shortest; else one above `most`.

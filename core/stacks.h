@@ -128,7 +128,7 @@ class Stacks {
     return known;
   }
 
-  // Whether a state of the names' table leads to a label that is allowed.
+  // Whether a path from a state of the table of names leads to one of `labels`, a bit set.
   bool leads_on(const Table& table, i32 state, const std::vector<u64>& labels) const {
     const u64* ahead = table.labels_ahead(state);
     for (i32 w = 0; w < table.words && w < i32(labels.size()); ++w)

@@ -65,7 +65,7 @@ class ReasonedRow:
 
     @property
     def left(self) -> int:
-        """The tokens left of the budget."""
+        """The number of tokens left in the budget."""
         return self.answer.left if self.answer else self._budget - len(self._reasoning)
 
     @property

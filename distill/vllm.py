@@ -52,7 +52,7 @@ class VLLM:
     def continuations(
         self, prompts: Sequence[str | list[int]], max_new_tokens: int, seeds: Sequence[int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Sample a sequence for each prompt and seed: (tokens, their log-probabilities in nats, most probable tokens).
+        """Sample a sequence for each pair of prompt and seed: (tokens, their log-probabilities in nats, most probable tokens).
 
         Each is (prompts, max_new_tokens), padded with the end-of-sequence token.
 

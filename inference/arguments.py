@@ -69,5 +69,5 @@ def an_hmm(hmm: Any, name: str) -> HMM:
 
 
 def a_chain(chain: Any, name: str) -> Chain:
-    """The chain, such as an HMM, or the HMM of a folder or repository: see :meth:`.HMM.from_pretrained`."""
+    """Return a chain, such as an HMM, as it is; load the HMM of a folder or repository (:meth:`.HMM.from_pretrained`)."""
     return chain if isinstance(chain, Chain) else an_hmm(chain, name)

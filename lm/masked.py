@@ -99,7 +99,7 @@ class MaskedLM:
         return found
 
     def ids(self, *pieces: str | int | Sequence[int]) -> Int[Tensor, " positions"]:
-        """Return token ids: of texts, of a number of masks, and ids as they are, in a row; special tokens are not added."""
+        """Join pieces into token ids: a text is tokenized without special tokens, n stands for n masks, ids stay as they are."""
         out = list[int]()
         for piece in pieces:
             if isinstance(piece, str):

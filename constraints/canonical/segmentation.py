@@ -48,7 +48,7 @@ class Segmentation:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """A vocabulary with every token twice: within a piece, and at the start of a piece after a mark."""
+        """The tokens of marked text: token v of n as v within a piece, as n + v after the mark that begins one; 2n is the end."""
         marked = [None if word is None else bytes([MARK]) + word for word in self.written]
         return Vocabulary([*self.written, *marked, None], eos_token_id=2 * len(self.written))
 

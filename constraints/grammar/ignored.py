@@ -27,7 +27,7 @@ class Ignored:
             Greedy(one, number)
             for number, one in enumerate(found, 1)
             if one.matches is not None
-            and not is_free(one, [each for each in [*others, *found] if each is not one])
+            and not allows_shorter_matches(one, [each for each in [*others, *found] if each is not one])
         ]
         marked = {greedy.terminal: greedy.words for greedy in self.greedy}
         self.words = nfa.star(nfa.union([marked.get(one, one.texts) for one in found]))
@@ -103,8 +103,8 @@ def is_sure(wrong: Nfa, state: int) -> bool:
     return dfa.difference(utf8.any_text(), wrong.between([state])).is_empty
 
 
-def is_free(ignored: Terminal, others: Iterable[Terminal]) -> bool:
-    """Return whether an ignored terminal may as well end anywhere.
+def allows_shorter_matches(ignored: Terminal, others: Iterable[Terminal]) -> bool:
+    """Return whether shorter matches of an ignored terminal may be taken too, as they add no texts.
 
     That holds if no other terminal begins with a byte that could continue its match, and several matches in a row are one.
     """

@@ -136,8 +136,8 @@ def test(k: Evaluator, schema: dict[str, Any], prefix: str) -> tuple[str, Test] 
 def cases(
     k: Evaluator, node: Subschema, chains: Sequence[Switch], must: Collection[str], tracked: int
 ) -> Value:
-    """Return the values that satisfy chains of conditions on one tag, case by case of its value.
-    ``must``: the members that are required anyway. ``tracked`` is that of :meth:`.Evaluator.value`."""
+    """Return the values that satisfy all ``chains``, which test one tag: a case for each constant, and one for other values.
+    ``must``: the members that are required in every case. ``tracked``: see :meth:`.Evaluator.value`."""
 
     def met(guard: Value, parts: Iterable[tuple[Any, str]]) -> Value:
         values = (k.below(schema, node, step, True, tracked) for schema, step in parts if schema is not True)

@@ -41,10 +41,10 @@ def draft_of(name: str) -> int:
 
 
 def published(uri: str, draft: int, path: str) -> dict[str, Any] | None:
-    """Return a document of json-schema.org to which a reference leads, ``None`` if the URI is none of its drafts'.
+    """Return the document of json-schema.org at a URI, ``None`` if none of its drafts has this URI.
 
-    ``draft``: that of the document with the reference. Raises ``UnsupportedConstraint`` where the document is not read, and where
-    ``jsonschema-specifications``, which has it, is not installed.
+    ``draft``: the draft of the schema that refers to it. Raises ``UnsupportedConstraint`` if the document is of draft 3, or of a
+    draft that ``draft`` reads differently, or if ``jsonschema-specifications``, which has it, is not installed.
     """
     found = re.fullmatch(rf"{HOST}draft[-/]([\d-]+)/(schema|meta/[a-z-]+)/?", uri)
     if found is None:

@@ -46,7 +46,7 @@ def ways(shape: Arrays, n: int, counts: Counts) -> list[tuple[Need, tuple[int, C
 
 
 def may_end(shape: Arrays, n: int, counts: Counts) -> bool:
-    """Return whether the array may end."""
+    """Return whether an array may end after ``n`` items, ``counts[i]`` of which satisfy the i-th ``contains``."""
     return n >= shape.least and all(count >= c.least for c, count in zip(shape.contains, counts, strict=True))
 
 

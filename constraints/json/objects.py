@@ -93,7 +93,7 @@ def narrowings(
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], needs: Needs) -> Kinds:
-    """Return the classes of undeclared members that provide all that must exist at once."""
+    """Return the classes of undeclared members, each narrowed to members that satisfy all of ``witness`` at once."""
     found = others
     for finder, naming, need in witness:
         found = tuple(

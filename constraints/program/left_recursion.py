@@ -242,7 +242,7 @@ class Rewriter:
         return self._nonempty[rule]
 
     def begins(self, node: Node, rules: frozenset[Node]) -> bool:
-        """Return whether a text of a node may begin with one of ``rules``."""
+        """Return whether a text of a node may begin with a text of one of ``rules``."""
         return not rules.isdisjoint(begun([node] if rules else [], self.is_empty))
 
 

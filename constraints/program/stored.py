@@ -86,7 +86,7 @@ def from_bytes(data: bytes) -> tuple[Node, bool, tuple[Narrowing, ...]]:
 
 
 def _program(read: dict[str, Any], arrays: dict[str, ndarray[Any, Any]], key: bytes) -> Node:
-    """Return the program that ``read`` (JSON) and ``arrays`` describe. Its rules are named by ``key`` and their row."""
+    """Return the program that ``read`` (JSON) and ``arrays`` describe. ``key`` and the row of a rule name it."""
     tables = list[Table]()
     at = dict.fromkeys(ARRAYS, 0)
 

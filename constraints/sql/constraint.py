@@ -173,7 +173,7 @@ def constants(values: Iterable[str | int | float] | None) -> Nfa:
     """Return the automaton of the given values, or of every text and number if None."""
     if values is None:
         return any_constant()
-    given = validation.several(values, "values", "values are a list")
+    given = validation.items_of(values, "values", "values are a list")
     return one_word(constant(value, f"values[{i}]") for i, value in enumerate(given))
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Answer(NamedTuple):
     """The answer of a language model that may call tools.
 
-    ``text``: the text without calls, their marks and what stands between them. ``calls``: in their order. ``reasoning``: what
-    the format itself has in a channel of its own (gpt-oss).
+    ``text``: the text without the calls, their markers, and what separates two calls. ``calls``: in order of appearance.
+    ``reasoning``: the reasoning, if the format has a channel for it (gpt-oss), else empty.
 
     Examples
     --------

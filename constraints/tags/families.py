@@ -149,8 +149,8 @@ def tool_calls(
 ) -> Constraint:
     """Accept the answers of a language model that may call tools, in the format of its family.
 
-    ``tt.generate`` returns them as :class:`Answer`: the text, and the calls as :class:`Call`. A constraint that is combined of
-    this one and others gives texts.
+    ``tt.generate`` returns them as :class:`Answer`: the text, and the calls as :class:`Call`. Combined with other
+    constraints, this one gives plain texts.
 
     Args:
         tools: as for :func:`~tractile.constraints.function_calls`.

@@ -57,8 +57,8 @@ def structural_tag(
 
     Objects have no members but those that their schema names, in declared order unless ``any_order``. ``max_tokens`` of any
     format is the token budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for the texts of the
-    tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`). A number alone names a special token
-    without a text.
+    tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`). A number that is not in ``tokens``
+    names a special token without a text.
 
     Args:
         tokens: the texts of the tokens that the formats name by number.

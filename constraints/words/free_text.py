@@ -115,7 +115,7 @@ def strings(value: Any, path: str, least: int = 1) -> list[str]:
     words = (
         [value]
         if isinstance(value, str)
-        else validation.several(value, path, f"{path} is a string or several")
+        else validation.items_of(value, path, f"{path} is a string or several")
     )
     found = list(dict.fromkeys(validation.check_text(word, path) for word in words))
     if len(found) < least:

@@ -102,7 +102,7 @@ def keywords(
         raise UnsupportedConstraint(
             f"inflections is True, False or None, not {inflections!r}", path="inflections"
         )
-    given = validation.several(words, "words", "keywords are a list of words")
+    given = validation.items_of(words, "words", "keywords are a list of words")
     with_forms = has_dictionary() if inflections is None else inflections
     choices = [as_forms(word, with_forms, index) for index, word in enumerate(given)]
     if not choices:
@@ -186,7 +186,7 @@ def forbidden_words(
     >>> c.accepts("A cat sat."), c.accepts("A cathedral.")
     (False, True)
     """
-    words = validation.several(words, "words", "keywords are a list of words")
+    words = validation.items_of(words, "words", "keywords are a list of words")
     if not words:
         return Constraint(utf8.any_text())
     return ~keywords(
@@ -202,7 +202,7 @@ def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
     """Return the forms of one keyword. Raises ``UnsupportedConstraint`` if it has none."""
     path = f"words[{index}]"
     if not isinstance(word, str):
-        word = validation.several(word, path, "a keyword is a word or a list of forms")
+        word = validation.items_of(word, path, "a keyword is a word or a list of forms")
     forms = [validation.check_text(form, path) for form in ([word] if isinstance(word, str) else word)]
     if not forms or not all(forms):
         raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=path)

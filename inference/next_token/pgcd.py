@@ -48,8 +48,8 @@ class PGCDQuery(ProductQuery):
 
     # ------------------------------------------------------------ masks
 
-    def _allowed(self) -> GCDQuery:
-        """Return the mask query, after it has read all tokens. Raises :class:`EvidenceError` before rows begin."""
+    def _mask_query(self) -> GCDQuery:
+        """Return the mask query, brought up to date with the tokens read. Raises :class:`EvidenceError` before :meth:`start`."""
         return self._history.query("masks", lambda: self._masks)
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
@@ -60,19 +60,19 @@ class PGCDQuery(ProductQuery):
         return self._masks.feasible_lengths()
 
     def mask(self) -> Bool[Tensor, "batch vocab"]:
-        return self._allowed().mask()
+        return self._mask_query().mask()
 
     def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
-        return self._allowed().words(out)
+        return self._mask_query().words(out)
 
     def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
-        return self._allowed().bitmask(out)
+        return self._mask_query().bitmask(out)
 
     def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
-        return self._allowed().validate(tokens)
+        return self._mask_query().validate(tokens)
 
     def forced(self, limit: int = FORCED_LIMIT) -> list[list[int]]:
-        return self._allowed().forced(limit)
+        return self._mask_query().forced(limit)
 
     # ------------------------------------------------------------ scores under the masks
 
@@ -80,7 +80,7 @@ class PGCDQuery(ProductQuery):
         found = super().ended()
         if not self.coarse:
             return found
-        return found.where(self._allowed().ended().to(self.device) > -torch.inf, -torch.inf)
+        return found.where(self._mask_query().ended().to(self.device) > -torch.inf, -torch.inf)
 
     def _masked(self, found: Scores) -> Scores:
         if not self.coarse and not isinstance(self.semiring, Floored):

@@ -247,7 +247,7 @@ class ProductMessages(Messages):
             at = (counts.cumsum(0) - counts)[number[line]] + place
             names = labels.tolist()
             tokens = torch.cat([tables.labels.tokens(i) for i in names]).to(at.device)[at]
-            found = tables.tokens.each(x, few[line], names, at)
+            found = tables.tokens.of_pairs(x, few[line], names, at)
             peak = found.new_full((len(few),), -torch.inf).scatter_reduce(0, line, found, "amax")
             base = torch.where(peak.isneginf(), 0, peak)
             parts.append((lines[few][line], found - base[line], base[line].double(), tokens))

@@ -37,7 +37,7 @@ def NextToken(chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> Nex
 def NextToken(chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> NextTokenQuery:
     """Make the next-token query of a chain in a semiring: what may follow a prefix, and with which weight.
 
-    Every special query is one: GCD of an automaton in the Boolean semiring, LCD without a horizon, P-GCD of HMM × automaton in
+    GCD is the query of an automaton in the Boolean semiring, LCD the same without a horizon, P-GCD that of HMM × automaton in
     Real. Automata in Boolean have cached masks. A product of other chains with automata, in Real or Boolean, visits live states
     only. Everything else is computed densely, as are chains whose parameters require derivatives.
 
@@ -46,10 +46,10 @@ def NextToken(chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> Nex
     chain
         An HMM, an automaton, a product of chains, any chain.
     horizon
-        The largest budget in tokens; None for no budget. In another semiring than Boolean the final vector of a chain without
-        a budget must be its own backward message, as an HMM's ones are.
+        The largest budget in tokens; None for no budget. Without a budget, outside Boolean, a backward step must leave the
+        final vector of the chain unchanged, as in an HMM (a vector of ones).
     semiring
-        What weights are: see :mod:`tractile.inference`.
+        The semiring of the weights: see :mod:`tractile.inference`.
 
     Raises
     ------
@@ -145,11 +145,11 @@ def pgcd(
     horizon
         The largest budget in tokens.
     dtype
-        The precision of the table of emissions, on an accelerator of the backward messages, too (default: the chain's finest,
+        The precision of the emission table and, on an accelerator, of the backward messages (default: the chain's finest,
         at least float32). With bfloat16 scores are right to about one part in a hundred.
     memory
-        A limit of the bytes of the backward messages (default: none; they have horizon × chain states × automaton states
-        numbers). Messages that do not fit are computed again as the budgets go down; the scores are the same.
+        The most bytes for the backward messages, which are horizon × chain states × automaton states numbers (default: no
+        limit). Messages that do not fit are computed again as the budgets go down; the scores are the same.
     tolerance
         The error in nats that a lookahead may have, as estimated. With 0.1 the query costs a fraction of the exact one; a
         sampler's weights correct for the error. The backward sweep ends once its messages hardly change, and a positive

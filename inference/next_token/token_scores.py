@@ -51,10 +51,10 @@ class TokenScores:
         one, many = len(units), len(units) + 1
         return self._logs(sr.einsum(x, [*units, one], table, [*units, many], [many, one]))
 
-    def each(
+    def of_pairs(
         self, x: Any, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
     ) -> Tensor:
-        """Return one score a line: that of the ``place[i]``-th of the joined tokens of ``labels``, by message ``message[i]``."""
+        """Score pairs: in line i token ``place[i]`` of the joined tokens of ``labels``, by message ``message[i]``."""
         sr, tokens = (
             self._semiring,
             torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place],
@@ -113,7 +113,7 @@ class TableScores:
             rows @ emitted.to(rows).T, rows, scale, lambda ones: ones @ (emitted > 0).to(ones).T
         )
 
-    def each(
+    def of_pairs(
         self, x: Scaled, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
     ) -> Tensor:
         rows, scale = self._scaled(x)

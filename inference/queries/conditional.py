@@ -80,7 +80,7 @@ def _joint(
     if isinstance(model, Circuit):
         rows = evidence
         for v, size in zip(order[:-1], sizes, strict=False):
-            rows = _opened(rows, v, size)[0]
+            rows = _each_value(rows, v, size)[0]
         parts = torch.arange(rows.batch, device=rows.device).split(max(1, BLOCK_ELEMENTS // sizes[-1]))
         some = (passes.open_variables(model, semiring, rows.repeat(part), order[-1:]) for part in parts)
         opened = [x for each in some for x in each.values()]
@@ -101,7 +101,7 @@ def _open(chain: Chain, semiring: Semiring[Any], evidence: Evidence, order: list
     *_, after = messages.backward(evidence, range(order[-1], n))
     predicted = _last(messages, evidence, range(order[0] + 1))
     for t, following in pairwise(order):
-        evidence, rows = _opened(evidence, t, chain.vocab_size)
+        evidence, rows = _each_value(evidence, t, chain.vocab_size)
         predicted, after = (columns_of(semiring, x, rows) for x in (predicted, after))
         predicted = _last(messages, evidence, range(t, following + 1), predicted)
     return messages.open(predicted, after)
@@ -113,8 +113,8 @@ def _last(messages: Filter, evidence: Evidence, positions: range, predicted: Any
     return found
 
 
-def _opened(evidence: Evidence, variable: int, size: int) -> tuple[Evidence, Int[Tensor, " rows"]]:
-    """Return the evidence with a row for each row and value of the variable, and the number of the old row of each."""
+def _each_value(evidence: Evidence, variable: int, size: int) -> tuple[Evidence, Int[Tensor, " rows"]]:
+    """Repeat each row of evidence once per value of the variable. Return this and the old row number of each new row."""
     rows = torch.arange(evidence.batch, device=evidence.device)
     values = torch.arange(size, device=evidence.device).repeat(evidence.batch)
     rows = rows.repeat_interleave(size)

@@ -37,7 +37,7 @@ Model = TypeVar("Model", Chain, Circuit)
 
 
 class Fit(NamedTuple, Generic[Model]):
-    """A fitted model and, for each epoch, the mean log-likelihood of a row in nats, each taken before its step.
+    """A fitted model and, for each epoch, the mean log-likelihood of a row in nats, measured before each update.
 
     Examples
     --------

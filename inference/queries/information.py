@@ -114,7 +114,7 @@ def _same_count(a: Circuit, b: Circuit) -> bool:
 def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
     """Return Σ p log (p / q) ≥ 0 in nats; infinite if p has weight outside the support of q.
 
-    Computed as cross-entropy minus entropy. Raises :class:`CircuitError` unless both are deterministic and compatible.
+    Computed as cross-entropy minus entropy. Raises :class:`CircuitError` unless p and q are deterministic and compatible.
 
     Examples
     --------

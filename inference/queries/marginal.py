@@ -203,7 +203,7 @@ def partition(
 def support(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None, lengths: Lengths = None
 ) -> Bool[Tensor, " batch"]:
-    """Return, for each row, whether any completion of the evidence has positive weight.
+    """Return for each row whether a completion of the evidence has weight > 0; ``n``, ``lengths``: see :func:`.log_marginal`.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class Trainable(torch.nn.Module, Generic[Model]):
 
     @property
     def num_parameters(self) -> int:
-        """The number of unconstrained parameters, counted as numbers."""
+        """The number of unconstrained scalar parameters."""
         return sum(raw.numel() for raw in self.raw)
 
     def from_vector(self, vector: Float[Tensor, " parameters"]) -> Model:

@@ -138,9 +138,9 @@ class Log(_LogDomain):
         return safe_log((x - top).exp().sum(axes)) + top.squeeze(axes)
 
     def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
-        """Contract by max-shift and a matrix product; entries of b too far below its largest ones in a product of their own.
+        """Contract by a matrix product of exponentials, each operand shifted by its maxima.
 
-        If neither operand has a narrow range, contract by broadcasting.
+        Where that underflows, the small entries of one operand go into a second product; if both ranges are wide, broadcast.
         """
         summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
         if not summed:

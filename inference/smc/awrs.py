@@ -102,7 +102,7 @@ class RowProposal(Proposal):
 
 @final
 class AWRSProposal(RowProposal):
-    """Adaptive weighted rejection sampling with a black-box check.
+    """Adaptive weighted rejection sampling (Lipkin et al. 2025) with a black-box check.
 
     ``check(text)`` says whether a prefix may be continued, ``complete(text)`` whether a sequence may end there (default:
     ``check``). Both must return yes or no, and ``check`` yes for every prefix of an accepted sequence. The final target is p_lm

@@ -78,7 +78,7 @@ class UserFunction:
         return values
 
     def _call(self, arguments: list[Any], which: bool) -> Sequence[Any]:
-        """Return the function's value for each argument, or a :class:`Failure`; ``which``: the function is ``final``."""
+        """Return the value, or a :class:`Failure`, of ``function`` for each argument; of ``final`` if ``which``."""
         function = self._functions[which]
         if self._pools is not None:
             return self._pools[which].map(arguments)

@@ -79,7 +79,7 @@ class ValueWriter:
     def of(
         cls, schema: Schema, style: Style, reading: Reading = Reading(), place: Callable[[str], str] = str
     ) -> ValueWriter:
-        """Return the writer of a schema's values. ``place``: a path as warnings have it. Raises ``UnsupportedConstraint``."""
+        """Return the writer of a schema's values; warnings show ``place(path)``. Raises ``UnsupportedConstraint``."""
         document = Document(schema, reading.strict)
         asserts = reading.formats == "assert" or (reading.formats == "auto" and document.draft < 2019)
         needs = Needs(document, reading.order, reading.open_objects, asserts, style.tuples)
@@ -95,7 +95,7 @@ class ValueWriter:
 
     @property
     def below(self) -> ValueWriter:
-        """The writer of the values in arrays and objects: with an indent each depth has nodes of its own."""
+        """The writer of values one level deeper; without an indent it is this one, since depth does not show."""
         return self if self.style.indent is None else self._deeper
 
     @cached_property
