@@ -29,7 +29,7 @@ INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, tor
 # ------------------------------------------------------------------------------------------------ whole numbers
 
 
-@pytest.mark.parametrize("wrong", [-1, *NO_NUMBERS], ids=repr)
+@pytest.mark.parametrize("wrong", [-1, 10**30, *NO_NUMBERS], ids=repr)
 @pytest.mark.parametrize(
     "ask",
     [

@@ -73,9 +73,7 @@ def test_values_are_shown_in_one_short_line():
     assert arguments.short("a" * 59) == "a str"
     assert arguments.short(torch.eye(2)) == "a Tensor"  # two lines
     assert arguments.whole(-3, "n", None) == -3
-    with pytest.raises(
-        tt.errors.EvidenceError, match=r"^n must be a whole number of 64 bits, not 0\.5 \(float\)$"
-    ):
+    with pytest.raises(tt.errors.EvidenceError, match=r"^n must be a whole number of 64 bits, not 0\.5 "):
         arguments.whole(0.5, "n", None)
 
 
