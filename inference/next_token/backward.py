@@ -33,7 +33,8 @@ from .edge_labels import EdgeLabels
 
 SR = Semiring[Any]
 EVERY = 4  # steps between two checks of how much the messages change
-MOST_MESSAGES = 1 << 17  # messages that are kept where no `memory` is given
+MOST_MESSAGES = 1 << 17  # messages that are computed where no `memory` is given
+KEPT_BYTES = 4 << 30  # of messages that are kept where no `memory` is given
 FIRST_MESSAGES = 256  # messages for which a table has room at first
 BLOCK_ELEMENTS = 1 << 21  # numbers in the units of a block of edges, unless the block has one state
 
@@ -88,7 +89,8 @@ class Backward:
     ``tolerance``: the error in nats that the logarithm of an entry may have where the sweep ends early, as estimated from how
     fast the changes shrink; with 0 it ends where messages are equal. ``dtype``: the precision in which they are kept, if all are
     (default: that of the sweep). ``memory``: a limit of the bytes kept; of messages that do not fit every k-th is kept, and the
-    last of those between that were computed again, with the same results. ``table``: all are kept in one tensor, for Real and
+    last of those between that were computed again, with the same results. Default: every second, fourth, … once
+    :data:`KEPT_BYTES` are reached, unless ``dtype`` or ``table`` is given. ``table``: all are kept in one tensor, for Real and
     one axis of units. Raises :class:`MemoryTooSmall` if less than two fit.
     """
 
@@ -116,11 +118,14 @@ class Backward:
         flat = isinstance(found, Scaled) and found.mantissa.ndim == 2
         self._table = self._empty_table(found, horizon) if table and flat else None
         self._between: dict[int, Any] = {}  # the last messages computed again
-        sums, change, r = [self._sums(found)], math.inf, 0
-        before = found
+        before, sums, change, r = found, [self._sums(found)], math.inf, 0
+        thins = memory is None and dtype is None and self._table is None
         while True:
             if r % self._every == 0:
                 self._kept[r] = self._stored(r, found)
+                if thins and len(self._kept) * size_of(found) > KEPT_BYTES:
+                    self._every, self._room = 2 * self._every, 2 * self._every - 1
+                    self._kept = {i: self._kept[i] for i in range(0, r + 1, self._every)}
             if r == horizon - 1 or (r and self._settled(before, found)):
                 break
             if tolerance and r and r % EVERY == 0:
@@ -128,12 +133,8 @@ class Backward:
                 if self._rest(change, last, horizon - r) <= tolerance:
                     break
             if memory is None and r >= MOST_MESSAGES:
-                raise MemoryTooSmall(
-                    f"pgcd: the messages of a budget of {horizon:,} tokens still change after {r:,}: give a smaller budget, or "
-                    "`memory`",
-                    needed=horizon * size_of(found),
-                    given=MOST_MESSAGES * size_of(found),
-                )
+                what = f"pgcd: the messages of {horizon:,} tokens still change after {r:,}: give a smaller budget, or `memory`"
+                raise MemoryTooSmall(what, needed=horizon * (size := size_of(found)), given=r * size)
             before, found = found, self._before(found)
             sums.append(self._sums(found))
             r += 1
@@ -231,9 +232,8 @@ class Backward:
         if fit >= horizon:
             return 1, 0
         if fit < 2:
-            raise MemoryTooSmall(
-                "pgcd: two backward messages do not fit `memory`", needed=2 * size, given=memory
-            )
+            what = "pgcd: two backward messages do not fit `memory`"
+            raise MemoryTooSmall(what, needed=2 * size, given=memory)
         for every in range(2, horizon + 1 if 2 * math.isqrt(horizon) <= fit + 2 else 0):
             if -(-horizon // every) + every - 1 <= fit:
                 return every, every - 1

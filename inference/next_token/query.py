@@ -148,8 +148,8 @@ def pgcd(
         The precision of the emission table and, on an accelerator, of the backward messages (default: the chain's finest,
         at least float32). With bfloat16 scores are right to about one part in a hundred.
     memory
-        The most bytes for the backward messages, which are horizon × chain states × automaton states numbers (default: no
-        limit). Messages that do not fit are computed again as the budgets go down; the scores are the same.
+        The most bytes for the backward messages, which are horizon × chain states × automaton states numbers (default: about
+        4 GiB on the CPU, without ``dtype``). Those that do not fit are computed again as budgets go down; scores are the same.
     tolerance
         The error in nats that a lookahead may have, as estimated. With 0.1 the query costs a fraction of the exact one; a
         sampler's weights correct for the error. The backward sweep ends once its messages hardly change, and a positive
