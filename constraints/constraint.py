@@ -107,7 +107,7 @@ class Constraint:
 
     @property
     def nfa(self) -> Nfa:
-        """The language of :attr:`finite` as a byte automaton."""
+        """The language of :attr:`finite` as a nondeterministic automaton over bytes."""
         return self._texts if isinstance(self._texts, Nfa) else self.finite.nfa
 
     @property

@@ -22,7 +22,7 @@ class Compilable(Protocol):
     """A constraint: it makes an automaton for the tokens of a language model."""
 
     def compiled_for(self, vocab: Any, eos_token_id: int | None = None, size: int | None = None) -> Automaton:
-        """The automaton for the first ``size`` tokens of a vocabulary or tokenizer, made once."""
+        """Compile for the first ``size`` tokens of a vocabulary or tokenizer (default: all); called again, return the same."""
 
 
 def an_automaton(fa: Any, name: str) -> Automaton:

@@ -51,7 +51,7 @@ def may_end(shape: Arrays, n: int, counts: Counts) -> bool:
 
 
 def split(c: Contains, n: int, count: int, need: Need, so_far: Counts, unique: bool) -> Ways:
-    """Return the ways in which an item may be counted by one ``contains`` or not."""
+    """Return the needs of an item that counts for ``c`` and of one that does not, with the counts after it; it meets ``need``."""
     if n < c.start or (c.most is None and count >= c.least):
         return [(need, (*so_far, count))]
     ways: Ways = []

@@ -268,5 +268,5 @@ def without_empty(found: Table) -> Table | None:
 
 
 def rebuilt_on(node: Node, found: Table | None) -> Node:
-    """Return a leaf on another table."""
+    """Return a copy of ``node``, a leaf that reads a table, which reads ``found`` instead."""
     return nodes.lex(found) if node.kind is Kind.LEX else nodes.count(found, node.low, node.high)

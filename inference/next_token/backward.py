@@ -199,13 +199,13 @@ class Backward:
         """Return F_r: (*units, states)."""
         if r in self._kept:
             return self._kept[r]
-        if r not in self._between:
-            first = r // self._every * self._every
-            self._between, found = {}, self._kept[first]
-            for later in range(first + 1, r + 1):
-                found = self._between[later] = self._before(found)
-                self._between.pop(later - self._room, None)
-        return self._between[r]
+        if r not in (between := self._between):
+            between, self._between, found = {}, {}, self._kept[r - r % self._every]
+            for later in range(r - r % self._every + 1, r + 1):
+                found = between[later] = self._before(found)
+                between.pop(later - self._room, None)
+            self._between = between  # as a whole: several threads may ask
+        return between[r]
 
     def states(self, r: int) -> Any:
         """Return β_{r+1}, at the states: (*states of the chain, automaton states)."""

@@ -149,7 +149,7 @@ def pgcd(
         at least float32). With bfloat16 scores are right to about one part in a hundred.
     memory
         The most bytes for the backward messages, which are horizon × chain states × automaton states numbers (default: about
-        4 GiB on the CPU, without ``dtype``). Those that do not fit are computed again as budgets go down; scores are the same.
+        4 GiB; no limit with ``dtype`` or fixed shapes). Others are computed again as budgets go down; scores are the same.
     tolerance
         The error in nats that a lookahead may have, as estimated. With 0.1 the query costs a fraction of the exact one; a
         sampler's weights correct for the error. The backward sweep ends once its messages hardly change, and a positive

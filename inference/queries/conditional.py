@@ -93,9 +93,9 @@ def _joint(
 
 
 def _open(chain: Chain, semiring: Semiring[Any], evidence: Evidence, order: list[int], n: int) -> Any:
-    """Return the root as a function of the variables ``order``, ascending: (V, batch · V · V …), the last variable first.
+    """Return the weight of each row with all values of the variables ``order``: (V, batch · V · V …), the last variable first.
 
-    Between the first and the last of them, messages have a column for each of the values seen.
+    ``order`` ascends. Between its first and last variable, messages have a column for each row and choice of earlier values.
     """
     messages = Filter(chain, semiring)
     *_, after = messages.backward(evidence, range(order[-1], n))
@@ -108,7 +108,7 @@ def _open(chain: Chain, semiring: Semiring[Any], evidence: Evidence, order: list
 
 
 def _last(messages: Filter, evidence: Evidence, positions: range, predicted: Any | None = None) -> Any:
-    """Return the p_t of the last position."""
+    """Return the predicted message p_t (see :class:`Filter`) at the last of the positions."""
     *_, (found, _) = messages.forward(evidence, positions, predicted)
     return found
 
