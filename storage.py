@@ -48,12 +48,11 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes | memoryview]) 
 
 
 def make_directory(path: str | Path) -> Path:
-    """Create a directory and its parents if needed. Raises :class:`StorageError`."""
-    found = Path(path)
+    """Create a directory and its parents if needed. Raises :class:`StorageError`, also for what is no path."""
     try:
-        found.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be made a directory: {error.strerror or error}") from error
+        (found := Path(path)).mkdir(parents=True, exist_ok=True)
+    except (OSError, TypeError, ValueError) as error:
+        raise StorageError(f"{path} cannot be made a directory: {error}") from error
     return found
 
 

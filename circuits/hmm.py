@@ -250,12 +250,12 @@ class HMM(Chain):
 
         Raises :class:`FormatError` if the directory is missing, holds no HMM, or its tensors are damaged.
         """
-        path = Path(directory)
-        if isinstance(directory, str) and not path.exists() and directory.count("/") == 1:
+        if isinstance(directory, str) and directory.count("/") == 1 and not Path(directory).exists():
             from .io.huggingface import download
 
-            path = download(directory, **options)
-        config, tensors = read_files(path)
+            directory = download(directory, **options)
+        config, tensors = read_files(directory)
+        path = Path(directory)
         hmm = cls._from_tensors(path, config, tensors, dtype).for_vocabulary(config.get(VOCABULARY))
         if hmm.vocabulary_fingerprint is None and path not in _warned:
             _warned.add(path)

@@ -11,8 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..argument_checks import whole, whole_numbers
-from ..errors import ShapeError
+from ..errors import ShapeError, TooManyStates
 
+MOST = 10**8  # states or tokens: each has an entry in several vectors
 Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
@@ -25,6 +26,14 @@ def numbers(given: int | Iterable[int], name: str, least: int | None = 0) -> lis
     """Return one whole number or several as a list. Raises :class:`ShapeError` for anything else."""
     several = given if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
     return [whole(number, name, least, ShapeError) for number in several]
+
+
+def check_size(count: int, what: str) -> None:
+    """Raise :class:`TooManyStates` if an automaton would have more states or tokens than ``MOST``."""
+    if count > MOST:
+        raise TooManyStates(
+            f"Automaton: {count:,} {what}, more than {MOST:,}; number them from 0 without gaps", limit=MOST
+        )
 
 
 def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:
@@ -41,12 +50,15 @@ def rows(transitions: Ints, starts: list[int], accepts: list[int], num_states: i
         raise ShapeError(
             f"Automaton: needs at least one state and one start state, not {num_states} and {starts}"
         )
+    check_size(num_states, "states")
     states = torch.cat([triples[:, 0], triples[:, 2], ints([*starts, *accepts])])
     if len(states) and (int(states.min()) < 0 or int(states.max()) >= num_states):
         raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
     if len(triples) and int(triples[:, 1].min()) < 0:
         raise ShapeError("Automaton: a transition has a negative token class")
     classes = int(triples[:, 1].max()) + 1 if len(triples) else 1
+    if num_states**2 * classes >= 2**63:  # too large to pack into 64 bits
+        return torch.unique(triples, dim=0)
     packed = torch.unique((triples[:, 0] * classes + triples[:, 1]) * num_states + triples[:, 2])
     rest = packed // num_states
     return torch.stack([rest // classes, rest % classes, packed % num_states], 1)

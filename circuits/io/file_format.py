@@ -156,9 +156,9 @@ def read_files(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]
 
     Raises :class:`FormatError` if they are not there, or damaged: not the tensors of which the configuration has the digest.
     """
-    path = Path(directory)
-    file, older = path / "model.safetensors", path / "pytorch_model.bin"
     try:
+        path = Path(directory)
+        file, older = path / "model.safetensors", path / "pytorch_model.bin"
         config = json.loads((path / "config.json").read_bytes())
         if not isinstance(config, dict):
             raise ValueError("config.json holds no object")
@@ -175,8 +175,10 @@ def read_files(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]
                     "copy or distil it again"
                 )
         return config, load_file(file)
-    except (OSError, ValueError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise FormatError(f"{path} is not a saved model: {error}") from error
+    except (
+        OSError, ValueError, TypeError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError
+    ) as error:  # fmt: skip
+        raise FormatError(f"{directory} is not a saved model: {error}") from error
 
 
 def read(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ...argument_checks import short
 from ...errors import FormatError, TractileError
 from ...layers import InputLayer, Sum
 from ...layers.inner import InnerLayer
@@ -37,6 +38,8 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
     ['config.json', 'model.safetensors']
     Circuit(18 layers, variables [0, 1, 2, 3])
     """
+    if not isinstance(model, Circuit | Chain):
+        raise FormatError(f"save: expected a circuit or a chain, not {short(model)}; the directory comes second")
     model.save(directory)
 
 
@@ -54,8 +57,8 @@ def load(directory: str | Path) -> Circuit | Chain:
     >>> again, again.accepts([0, 1])
     (Automaton(states=(2,), units=(3,), vocab_size=2), True)
     """
+    config, tensors = read_files(directory)
     path = Path(directory)
-    config, tensors = read_files(path)
     if config.get("format") == HMM_FORMAT:
         return HMM.from_pretrained(path)
     if config.get("format") != FORMAT or "tensors_sha256" not in config:

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...argument_checks import whole
+from ...argument_checks import short, whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
@@ -60,6 +60,8 @@ def sample(
     tensor([1, 1, 1, 1])
     """
     num_samples = whole(num_samples, "sample: num_samples", 0)
+    if not isinstance(generator, torch.Generator | None):
+        raise EvidenceError(f"sample: generator must be a torch.Generator, not {short(generator)}")
     known, variables = prepare(model, evidence, n)
 
     def choose(logits: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel
+from .confidence import check_function
 from .particles import Particles
 
 K = TypeVar("K", bound=Hashable)
@@ -85,18 +86,18 @@ class MarkovChains:
         length = min(len(chain) for chain in self.draws)
         if length < 4:
             raise EvidenceError(f"r_hat: four samples or more of each chain are needed, not {length}")
-        values = [[d.log_prob if f is None else float(f(d)) for d in chain[-length:]] for chain in self.draws]
+        of = (lambda draw: draw.log_prob) if f is None else check_function(f, "r_hat: f")
+        values = [[float(of(draw)) for draw in chain[-length:]] for chain in self.draws]
         return split_r_hat(torch.tensor(values, dtype=torch.float64))
 
     def expectation(self, f: Callable[[Draw], float]) -> float:
         """Return the mean of f over the samples: the estimate of E[f(x)] under p_lm(x | C) · Ψ(x)."""
-        return sum(f(draw) for draw in self.samples) / len(self.samples)
+        return sum(check_function(f, "expectation: f")(draw) for draw in self.samples) / len(self.samples)
 
     def group_by(self, key: Callable[[Draw], K]) -> dict[K, float]:
         """Return the share of each group of samples with equal ``key``, the largest first."""
         counts: dict[K, float] = {}
-        for draw in self.samples:
-            group = key(draw)
+        for group in map(check_function(key, "group_by: key"), self.samples):
             counts[group] = counts.get(group, 0.0) + 1 / len(self.samples)
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
 

@@ -19,10 +19,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...argument_checks import whole
 from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
-from .confidence import Estimate, Spread, check_level, interval_of_mean, interval_of_share, spread
+from .confidence import Estimate, Spread, check_function, check_level, interval_of_mean, interval_of_share, spread
 from .field import Field, Listed, field_of
 from .proposals import draw_tokens
 from .report import as_dict, as_figure, as_html, shortened
@@ -281,10 +282,9 @@ class Posterior:
         With ``level`` (0.95, say) each is an :class:`.Estimate` with the interval of this confidence, from the ancestry of the
         particles. Groups without particles are missing. Raises :class:`NoParticleSurvived` if the run failed.
         """
-        alive = self.accepted
-        members: dict[K, list[int]] = {}
-        for i, particle in enumerate(alive):
-            members.setdefault(key(particle), []).append(i)
+        alive, members = self.accepted, dict[K, list[int]]()
+        for i, group in enumerate(check_function(key, "group_by: key")(particle) for particle in alive):
+            members.setdefault(group, []).append(i)
         weights = [particle.weight for particle in alive]
         totals = {group: sum(weights[i] for i in rows) for group, rows in members.items()}
         ranked = dict(sorted(totals.items(), key=lambda item: -item[1]))
@@ -309,7 +309,7 @@ class Posterior:
         With ``level`` (0.95, say) it is an :class:`.Estimate` with the interval of this confidence, as in :meth:`group_by`.
         Raises :class:`NoParticleSurvived` if the run failed.
         """
-        values = [float(f(particle)) for particle in self.accepted]
+        values = [float(check_function(f, "expectation: f")(particle)) for particle in self.accepted]
         mean = sum(p.weight * value for p, value in zip(self.accepted, values, strict=True))
         if level is None:
             return mean
@@ -351,7 +351,7 @@ class Posterior:
 
     def sample(self, n: int, seed: int = 0) -> list[Particle]:
         """Draw ``n`` particles with replacement by weight. Raises :class:`NoParticleSurvived` if the run failed."""
-        accepted = self.accepted
+        accepted, n, seed = self.accepted, whole(n, "sample: n", 0), whole(seed, "sample: seed", None)
         weights = torch.tensor([p.weight for p in accepted], dtype=torch.float64).expand(n, -1)
         drawn, _ = draw_tokens(weights, torch.Generator().manual_seed(seed))
         return [accepted[i] for i in drawn.tolist()]
