@@ -47,7 +47,7 @@ def generator() -> Any:
 
         def generate_inner(self, schema: Any) -> Schema:
             found: Schema = super().generate_inner(schema)
-            marked = followed(found, schema)
+            marked = followed(found, schema, self._config.str_to_lower or self._config.str_to_upper)
             if "ref" in schema and "$ref" in marked and MARK in marked:  # said of the definition
                 definition = self.get_schema_from_definitions(marked["$ref"])
                 if definition is not None:

@@ -88,8 +88,11 @@ def functions(core: Any) -> Iterator[Any]:
         yield from functions(choice[0] if isinstance(choice, tuple) else choice)
 
 
-def followed(schema: Schema, core: Any) -> Schema:
-    """Return a schema with what the functions of its core schema say: texts of a type, bounds, marks."""
+def followed(schema: Schema, core: Any, folds: bool = False) -> Schema:
+    """Return a schema with what the functions of its core schema say: texts of a type, bounds, marks.
+
+    ``folds``: whether the configuration makes all letters small, or all large.
+    """
     own = core.get("metadata", {})
     is_written = own.get("pydantic_js_functions") or own.get("pydantic_js_annotation_functions")
     if is_written:  # by a function, which need not have asked for the schemas of the parts
@@ -97,7 +100,7 @@ def followed(schema: Schema, core: Any) -> Schema:
     else:
         checks = [core["function"]["function"]] if str(core["type"]).startswith("function-") else []
     for function in checks:
-        schema = checked(schema, function, core)
+        schema = checked(schema, function, core, folds)
     extra = own.get("pydantic_js_extra")
     writes = [*own.get("pydantic_js_functions", ()), *own.get("pydantic_js_annotation_functions", ())]
     is_given = any(map(is_users, writes)) or (isinstance(extra, dict) and extra.keys() & ASSERTING.keys())
@@ -113,7 +116,7 @@ def is_users(function: Any) -> bool:
     return not is_read or name.startswith("WithJsonSchema.")
 
 
-def checked(schema: Schema, function: Any, core: Any) -> Schema:
+def checked(schema: Schema, function: Any, core: Any, folds: bool) -> Schema:
     """Return a schema narrowed by one validator of Pydantic's core schema: ``function``, known by its module and name."""
     module, name = identity(function)
     if (module, name) in UNKNOWN:
@@ -130,12 +133,12 @@ def checked(schema: Schema, function: Any, core: Any) -> Schema:
         }
     if module == "pydantic.types" and name in ENCODED:
         encoder = function.__self__.encoder
-        if encoder.__module__ == "pydantic.types":
-            of_text = name == "EncodedStr.decode_str" and not str(schema.get("format")).endswith(" of text")
-            if not of_text or "format" not in schema:
-                return schema
-            return {**schema, "format": schema["format"] + " of text"}
-        return validated(schema, encoder.__qualname__)
+        if encoder.__module__ != "pydantic.types":
+            return validated(schema, encoder.__qualname__)
+        if core.get("function", {}).get("function") == function:  # what follows is of the bytes
+            schema = of_encoded(schema, innermost(core), folds)
+        of_text = " of text" if name == "EncodedStr.decode_str" else ""
+        return {**schema, "format": encoder.get_json_format() + of_text}
     if name == "PaymentCardNumber.validate" and module in ("pydantic.types", "pydantic_extra_types.payment"):
         return validated({"type": "string", "pattern": CARD}, "the check digit of a payment card")
     if name in SAID.get(module, ()):
@@ -148,6 +151,23 @@ def checked(schema: Schema, function: Any, core: Any) -> Schema:
             schema = bound
         return schema
     return validated(schema, f"{module}.{name}" if module.startswith("pydantic") else name)
+
+
+def innermost(core: Any) -> Any:
+    """Return the core schema of a value without the functions and defaults around it."""
+    return innermost(core[INNER[core["type"]]]) if core["type"] in INNER else core
+
+
+def of_encoded(schema: Schema, core: Any, folds: bool) -> Schema:
+    """Return the schema of a text in base 64 with its conditions so far under ``allOf``: later ones are of what it encodes."""
+    if core["type"] == "bytes":
+        if schema.get("pattern") not in (None, ONLY_ASCII):
+            return refused("val_json_bytes: bytes in base 64 would be encoded twice; take bytes itself")
+        schema = {key: value for key, value in schema.items() if key not in ("pattern", MARK)}  # ASCII as it is
+    elif folds or core.get("to_lower") or core.get("to_upper"):
+        schema = validated(schema, "the decoder of a text whose letters were changed")
+    own = {key: schema[key] for key in ("minLength", "maxLength", "pattern", "allOf") if key in schema}
+    return {key: value for key, value in schema.items() if key not in own} | ({"allOf": [own]} if own else {})
 
 
 def bounded(schema: Schema, name: str, value: Any, core: Any) -> Schema | None:
@@ -163,12 +183,11 @@ def bounded(schema: Schema, name: str, value: Any, core: Any) -> Schema | None:
         return {**schema, "anyOf": kept} if kept else None
     keyword = KEYWORDS.get(str(schema.get("type")), {}).get(name)
     format_ = schema.get("format")
-    if keyword is None or not schema.keys() - {"pattern", name} <= PLAIN:
+    is_encoded = str(format_).startswith("base64")
+    if keyword is None or not schema.keys() - {"pattern", name, *["allOf"] * is_encoded} <= PLAIN:
         return None
-    if format_ not in (None, "password") and not str(format_).startswith("base64"):
+    if format_ not in (None, "password") and not is_encoded:
         return None
-    while core["type"] in INNER:
-        core = core[INNER[core["type"]]]
-    if core["type"] == "bytes" and format_ == "password":
+    if innermost(core)["type"] == "bytes" and format_ == "password":
         schema = differing({**schema, "pattern": ONLY_ASCII}, "pattern", *OF_BYTES)
     return {**schema, keyword: value}

@@ -46,6 +46,7 @@ def test_addresses_of_mail_are_those_that_the_type_reads(name):
         TypeAdapter(described).validate_json(text)
 
 
+BASE64, OCTETS = (kind(encoder=pydantic.Base64Encoder) for kind in (pydantic.EncodedStr, pydantic.EncodedBytes))
 VALUES = [
     (pydantic.NaiveDatetime, ["2024-02-29T12:00:00", "2024-02-29T12:00:00.5"], ["2024-02-29T12:00:00Z", "2023-02-29T12:00:00"]),
     (pydantic.AwareDatetime, ["2024-02-29T12:00:00+01:00"], ["2024-02-29T12:00:00"]),
@@ -67,6 +68,10 @@ VALUES = [
     (pydantic.AnyUrl, ["mailto:a@b.org", "urn:isbn:1", "file:///a", "x://y"], ["file://a:80/b", "a b"]),
     (pydantic.PostgresDsn, ["postgres://u:p@a:1,b:2/c"], ["postgres:///c", "mysql://a"]),
     (pydantic.Base64Bytes, ["YQ==", ""], ["YQ", "Y"]), (pydantic.Base64Str, ["YQ=="], ["/w=="]),
+    (Annotated[str, Field(min_length=5, max_length=8), BASE64, Field(max_length=5)],  # of the text, and of what it encodes
+     ["YWFhYQ==", "YWFhYWE="], ["YQ==", "YWFhYWFh", "YWFhYWFhYQ=="]),
+    (Annotated[bytes, Field(max_length=5), OCTETS, Field(min_length=3)], ["YWFh"], ["YWE=", "YWFhYQ=="]),
+    (Annotated[str, Field(pattern="^YW"), BASE64, Field(min_length=2)], ["YWE=", "YWFhYWE="], ["YQ==", "YmE="]),
     (TYPES["stripped"], ["abc", "a b"], ["", " ", " a", "abcd"]), (pydantic.FutureDate, ["2999-01-01"], ["1999-01-01"]),
     (pydantic.PastDate, ["1999-01-01"], ["2999-01-01"]), (TYPES["ZoneInfo"], ["UTC"], ["Nowhere"]),
 ]  # fmt: skip
@@ -94,6 +99,17 @@ def test_types_whose_values_cannot_be_known_are_refused_by_name(name):
 
     with pytest.raises(tt.errors.UnsupportedConstraint, match=rf"^{name}.*; take .*/properties/part/items"):
         J(Holder)
+
+
+def test_bounds_of_a_configuration_are_of_the_text_before_it_is_decoded():
+    bounded = pydantic.create_model("Bounded", __config__={"str_max_length": 4}, a=pydantic.Base64Str)
+    assert J(bounded, on_narrowed="ignore").accepts('{"a": "YWFh"}')
+    assert not J(bounded, on_narrowed="ignore").accepts('{"a": "YWFhYQ=="}')
+    twice = pydantic.create_model("Twice", __config__={"val_json_bytes": "hex"}, a=pydantic.Base64Bytes)
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=r"val_json_bytes: .* encoded twice"):
+        J(twice)
+    folded = pydantic.create_model("Folded", __config__={"str_to_lower": True}, a=pydantic.Base64UrlStr)
+    assert "validator" in keywords(J(folded, on_narrowed="ignore"))
 
 
 def test_an_alternative_that_is_refused_is_left_out_and_said():
