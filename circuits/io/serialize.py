@@ -39,7 +39,9 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
     Circuit(18 layers, variables [0, 1, 2, 3])
     """
     if not isinstance(model, Circuit | Chain):
-        raise FormatError(f"save: expected a circuit or a chain, not {short(model)}; the directory comes second")
+        raise FormatError(
+            f"save: expected a circuit or a chain, not {short(model)}; the directory comes second"
+        )
     model.save(directory)
 
 

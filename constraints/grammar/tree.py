@@ -205,6 +205,11 @@ def check(grammar: Rules, start: str) -> None:
         if not ends[start]:
             raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
         raise UnsupportedConstraint(message, path=grammar.where(rule))
+    for name, body in rules.items():
+        for part in expressions(body):
+            if isinstance(part, Without) and any(name in reachable_rules(rules, c.rule) for c in calls(part)):
+                why = f"the rule {name!r} calls itself within x - y: take y away from a rule that it does not call"
+                raise UnsupportedConstraint(why, path=f"line {part.line}")
 
 
 def settle(rules: Mapping[str, Expression], known: dict[str, V], value: Callable[[str], V]) -> None:

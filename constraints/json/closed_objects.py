@@ -111,9 +111,9 @@ def map_subschemas(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -
     """Return a copy of a schema, its direct subschemas replaced by ``rule(subschema, step)``, the step that leads there."""
     result = dict(schema)
     for step, inner in subschemas(schema):
-        key, _, rest = step.partition("/")
+        key, several, rest = step.partition("/")
         found = rule(inner, step)
-        if not rest:
+        if not several:
             result[key] = found
         elif isinstance(result[key], list):
             result[key] = [*result[key][: int(rest)], found, *result[key][int(rest) + 1 :]]

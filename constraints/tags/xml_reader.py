@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...errors import FormatError
@@ -26,15 +26,24 @@ KINDS = {
 }
 """What the types that styles write say of the way a value is written: as it is, in elements, or else as JSON."""
 
+INFINITE = re.compile(r'("(?:\\.|[^"\\])*")|Infinity')
+"""Strings of JSON, and what stands for numbers beyond the largest float."""
+
+
+def in_json(text: str, at: int, schema: Any) -> tuple[Any, int]:
+    """Return the JSON value that stands from a position on, and where it ends; a text without quotes if there is none."""
+    at = len(text) - len(text[at:].lstrip(" \n\r\t"))
+    try:
+        return json.JSONDecoder(parse_constant=int).raw_decode(text, at)  # which refuses NaN and Infinity
+    except (ValueError, RecursionError):
+        return "", len(text) + 1
+
 
 class XmlReader:
     """A reader of arguments in a style; ``root``: the schema of all arguments, to which references lead."""
 
     def __init__(self, style: ParameterStyle, root: Mapping[str, Any]) -> None:
         self.style, self.root = style, root
-        self.entities = {written: char for char, written in style.entities.items()}
-        name = "(?P<name>(?!/).+?)"
-        self.begin = self.pattern(style.begin, name)
         self.item = None if style.item is None else self.pattern(style.item, "")
 
     def pattern(self, begin: str, name: str) -> re.Pattern[str]:
@@ -52,18 +61,37 @@ class XmlReader:
     def members(self, text: str, at: int, schema: Any) -> tuple[dict[str, Any], int]:
         """Return the members of an object that stand from a position on, and where they end."""
         if self.style.quote:
-            return self.quoted(text, at)
-        found: dict[str, Any] = {}
-        while (begun := self.begin.match(text, at)) is not None and not self.is_item(text, at):
-            name = begun["name"]
-            for written, char in self.entities.items():
-                name = name.replace(written, char) if char != "&" else name
-            name = name.replace(self.style.entities.get("&", "&"), "&")
+            return self.quoted(text, at, schema)
+        found, declared = dict[str, Any](), {self.written(name): name for name in self.declared(schema)}
+        names = "|".join([*map(re.escape, declared), "(?!/).+?"])
+        begin = self.pattern(self.style.begin, f"(?P<name>{names})")
+        while (begun := begin.match(text, at)) is not None:
+            name = declared.get(begun["name"])
+            if name is None:
+                if self.is_item(text, at):
+                    break
+                name = self.unwritten(begun["name"])
             end = self.style.end.replace("{name}", begun["name"])
             found[name], at = self.value(text, begun, end, self.inner(schema, name))
         return found, at
 
-    def quoted(self, text: str, at: int) -> tuple[Any, int]:
+    def written(self, name: str) -> str:
+        """Return a name with entities."""
+        return "".join(self.style.entities.get(char, char) for char in name)
+
+    def unwritten(self, name: str) -> str:
+        """Return a name whose entities are characters."""
+        entities = {written: char for char, written in self.style.entities.items()}
+        found = re.compile("|".join(map(re.escape, entities)))
+        return found.sub(lambda each: entities[each[0]], name) if entities else name
+
+    def declared(self, schema: Any) -> list[str]:
+        """Return the names of the members that a schema declares, the longest first: one may begin with another."""
+        schema = self.target(schema)
+        names = schema.get("properties", ()) if isinstance(schema, Mapping) else ()
+        return sorted(names, key=len, reverse=True)
+
+    def quoted(self, text: str, at: int, schema: Any) -> tuple[Any, int]:
         """Return the value that stands at a position in a style with a quote, and where it ends."""
         quote, sign = self.style.quote, text[at : at + 1]
         if text.startswith(quote, at):
@@ -75,14 +103,16 @@ class XmlReader:
         if sign not in ("{", "["):
             return json.JSONDecoder().raw_decode(text, at)
         members, items, at = dict[str, Any](), list[Any](), at + 1
+        declared = self.declared(schema)
         while text[at : at + 1] not in ("}", "]"):
-            at += text.startswith(",", at)
+            at += text.startswith(",", at) if members or items else 0
             if sign == "[":
-                item, at = self.quoted(text, at)
+                item, at = self.quoted(text, at, self.inner(schema, len(items)))
                 items.append(item)
                 continue
-            name, _, _ = text[at:].partition(":")
-            members[name], at = self.quoted(text, at + len(name) + 1)
+            known = (name for name in declared if text.startswith(f"{name}:", at))
+            name = next(known, None) or text[at:].partition(":")[0]
+            members[name], at = self.quoted(text, at + len(name) + 1, self.inner(schema, name))
         return (items if sign == "[" else members), at + 1
 
     def is_item(self, text: str, at: int) -> bool:
@@ -105,34 +135,42 @@ class XmlReader:
         """Return the value of an element that has begun, and where the element ends."""
         written = begun.groupdict().get("type")
         kind, start = KINDS.get(written or "", "" if written is None else "json"), begun.end()
-        if self.style.item is not None and kind in ("array", "object", ""):
-            read = (self.items, self.members) if kind != "object" else (self.members,)
-            for each in read[: 1 if kind == "array" else None]:
-                value, at = each(text, start, schema)
-                closed = re.compile(f"{SPACE}*{re.escape(end)}").match(text, at)
-                if closed is not None and (value or kind):
-                    return value, closed.end()
+        if kind != "string":
+            found = self.structures(text, start, end, kind, schema)
+            known = next((each for each in found if kind or self.allows(schema, each[0])), None)
+            if known is not None:
+                return known
+            if kind:
+                raise FormatError(f"{text[start:][:60]!r} is no {written} that ends in {end!r}")
         stop = text.find(end, start)
         if stop < 0:
             raise FormatError(f"{text[start:][:60]!r} does not end in {end!r}")
-        return self.leaf(text[start:stop], kind, schema), stop + len(end)
+        return self.plain(text[start:stop], kind, schema), stop + len(end)
 
-    def leaf(self, text: str, kind: str, schema: Any) -> Any:
-        """Return the value of a text without elements."""
-        if kind == "string":
+    def structures(
+        self, text: str, start: int, end: str, kind: str, schema: Any
+    ) -> Iterator[tuple[Any, int]]:
+        """Yield the values but for strings that a text may stand for up to the end of its element, and where this is."""
+        read: list[Callable[[str, int, Any], tuple[Any, int]]] = []
+        if self.style.item is not None and kind in ("array", "object", ""):
+            read += [self.items] * (kind != "object") + [self.members] * (kind != "array")
+        if kind in ("", "json"):  # which may have the end in its strings
+            read.append(in_json)
+        closing = re.compile(f"{SPACE}*{re.escape(end)}")
+        for each in read:
+            value, at = each(text, start, schema)
+            closed = closing.match(text, at)
+            is_text = isinstance(value, str) or (value in ([], {}) and self.allows(schema, ""))
+            if closed is not None and (kind or not is_text):
+                yield value, closed.end()
+
+    def plain(self, text: str, kind: str, schema: Any) -> str:
+        """Return a string, without the line breaks around it if its type is not written or the schema asks for that."""
+        if not (self.style.padded and self.style.around):
             return text
-        if kind:
-            return json.loads(text)
-        trimmed = re.sub(r"\A\n|\n\Z", "", text) if self.style.padded and self.style.around else text
-        options: list[Any] = [trimmed, text] if trimmed != text else [text]
-        if self.style.item is not None and not text:
-            options += [{}, []]
-        try:
-            value = json.loads(text)
-            options = options if isinstance(value, str) else [value, *options]
-        except ValueError:
-            pass
-        return next((each for each in options[:-1] if self.allows(schema, each)), options[-1])
+        options = [re.sub(each, "", text) for each in (r"\A\n|\n\Z", r"\A\n", r"\n\Z")]
+        options = [text, *options] if kind else [*options, text]
+        return next((each for each in options if self.allows(schema, each)), text)
 
     # ------------------------------------------------------------ schemas
 
@@ -140,7 +178,8 @@ class XmlReader:
         """Return whether a schema allows a value."""
         definitions = {key: self.root[key] for key in ("$defs", "definitions") if key in self.root}
         whole = {**definitions, **schema} if isinstance(schema, Mapping) else schema
-        return json_schema(whole, on_narrowed="ignore").accepts(json.dumps(value))
+        written = INFINITE.sub(lambda found: found[1] or "1e999", json.dumps(value))
+        return json_schema(whole, on_narrowed="ignore").accepts(written)
 
     def inner(self, schema: Any, step: str | int) -> Any:
         """Return the schema of a member or item, True if it is not found."""

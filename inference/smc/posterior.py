@@ -23,7 +23,15 @@ from ...argument_checks import whole
 from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
-from .confidence import Estimate, Spread, check_function, check_level, interval_of_mean, interval_of_share, spread
+from .confidence import (
+    Estimate,
+    Spread,
+    check_function,
+    check_level,
+    interval_of_mean,
+    interval_of_share,
+    spread,
+)
 from .field import Field, Listed, field_of
 from .proposals import draw_tokens
 from .report import as_dict, as_figure, as_html, shortened

@@ -46,7 +46,9 @@ def test_addresses_of_mail_are_those_that_the_type_reads(name):
         TypeAdapter(described).validate_json(text)
 
 
-BASE64, OCTETS = (kind(encoder=pydantic.Base64Encoder) for kind in (pydantic.EncodedStr, pydantic.EncodedBytes))
+BASE64, OCTETS = (
+    kind(encoder=pydantic.Base64Encoder) for kind in (pydantic.EncodedStr, pydantic.EncodedBytes)
+)
 VALUES = [
     (pydantic.NaiveDatetime, ["2024-02-29T12:00:00", "2024-02-29T12:00:00.5"], ["2024-02-29T12:00:00Z", "2023-02-29T12:00:00"]),
     (pydantic.AwareDatetime, ["2024-02-29T12:00:00+01:00"], ["2024-02-29T12:00:00"]),

@@ -1,7 +1,9 @@
 """Answers of models that call tools, read as text and calls: what is drawn from the constraints is read back."""
 
+import html
 import json
 import random
+import re
 
 import jsonschema
 import pytest
@@ -104,32 +106,50 @@ def test_what_a_constraint_allows_is_read_as_values_of_the_schema(family):
             assert call.arguments.keys() <= RICH["properties"].keys()
 
 
-@pytest.mark.parametrize(
-    ("family", "written", "value"),
-    [
-        ("qwen_xml", "<parameter=either>\n7\n</parameter>\n", "7"),
-        ("qwen_xml", "<parameter=either>\ntrue\n</parameter>\n", True),
-        ("qwen_xml", "<parameter=either>\nnull\n</parameter>\n", "null"),
-        ("minimax_m3", "]<]minimax[>[<either>7]<]minimax[>[</either>", "7"),
-        ("minimax_m3", "]<]minimax[>[<either>false]<]minimax[>[</either>", False),
-        ("cohere", '<cofl:value name="either" type="raw">7</cofl:value>', "7"),
-        ("cohere", '<cofl:value name="either" type="json">true</cofl:value>', True),
-    ],
-)
-def test_a_value_without_quotes_is_what_its_schema_allows(family, written, value):
-    schema = {
-        "type": "object",
-        "properties": {"either": RICH["properties"]["either"]},
-        "required": ["either"],
-    }
+EITHER, LIST, REAL = RICH["properties"]["either"], {"type": "array", "items": {"type": "string"}}, {"type": "number"}
+SHORT = {"type": "string", "maxLength": 2}
+VALUES = [
+    ("qwen_xml", "<parameter=x>\n7\n</parameter>\n", EITHER, "7"),
+    ("qwen_xml", "<parameter=x>\ntrue\n</parameter>\n", EITHER, True),
+    ("qwen_xml", "<parameter=x>\nnull\n</parameter>\n", EITHER, "null"),
+    ("qwen_xml", '<parameter=x>\n["</parameter>"]\n</parameter>\n', LIST, ["</parameter>"]),
+    ("qwen_xml", "<parameter=x>1e400</parameter>\n", REAL, float("inf")),
+    ("minimax_m3", "]<]minimax[>[<x>7]<]minimax[>[</x>", EITHER, "7"),
+    ("minimax_m3", "]<]minimax[>[<x>false]<]minimax[>[</x>", EITHER, False),
+    ("minimax_m3", "]<]minimax[>[<x>]<]minimax[>[</x>", LIST, []),
+    ("cohere", '<cofl:value name="x" type="raw">7</cofl:value>', EITHER, "7"),
+    ("cohere", '<cofl:value name="x" type="json">true</cofl:value>', EITHER, True),
+    ("cohere", '<cofl:value name="x" type="raw">ab\n</cofl:value>', SHORT, "ab"),
+    ("deepseek_v4", '<｜DSML｜parameter name="x" string="false">["</｜DSML｜parameter>"]</｜DSML｜parameter>', LIST,
+     ["</｜DSML｜parameter>"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["x", "x>", "x:y", 'x"', "item", "a b", "&amp;", ""])
+@pytest.mark.parametrize(("family", "written", "schema", "value"), VALUES)
+def test_a_value_without_quotes_is_what_its_schema_allows(family, written, schema, value, name):
+    """Also where its text has the end of its element, and under names that have signs of the format."""
+    schema = {"type": "object", "properties": {name: schema}, "required": [name]}
+    in_xml = name if family != "cohere" else html.escape(name, quote=True)
+    written = re.sub(r"""(?<=[=<"/])x(?=[>"])""", lambda _: in_xml, written)
     c = tool_calls([{"name": "stop", "parameters": schema}], family)
     at = EMPTY[family].index(">", EMPTY[family].index("stop")) + 1
     at += EMPTY[family][at] == "\n"
     text = EMPTY[family][:at] + written + EMPTY[family][at:]
     assert c.accepts(text)
     (call,) = output_type(c).parse(text).calls
-    assert call.arguments == {"either": value}
-    assert type(call.arguments["either"]) is type(value)
+    assert call.arguments == {name: value}
+    assert type(call.arguments[name]) is type(value)
+
+
+@pytest.mark.parametrize("family", ["gemma4", "functiongemma"])
+def test_names_may_have_signs_between_names_and_values(family):
+    properties = {",a:b}": {"type": "string"}, "a": {"type": "object", "properties": {"a:": {"const": 1}}}}
+    c = tool_calls([{"name": "stop", "parameters": {"type": "object", "properties": properties}}], family)
+    quote = '<|"|>' if family == "gemma4" else "<escape>"
+    text = EMPTY[family].replace("{}", f"{{,a:b}}:{quote},{quote},a:{{a::1}}}}")
+    assert c.accepts(text)
+    assert output_type(c).parse(text).calls == (Call("stop", {",a:b}": ",", "a": {"a:": 1}}),)
 
 
 class Pet(BaseModel):
