@@ -33,7 +33,8 @@ class OutputType(Generic[T]):
     """A constraint with a parser for its texts.
 
     ``parse`` raises ``FormatError`` if the type's validator refuses a text. Samplers and the logits processor take an output type
-    in place of its constraint; only ``parse`` runs validators then.
+    in place of its constraint; only ``parse`` runs validators then. ``json``: whether texts are JSON, of which a stream shows what
+    is complete (:class:`.Part`); ``after``: the text that ends the reasoning before it, "" for none.
 
     Examples
     --------
@@ -45,6 +46,13 @@ class OutputType(Generic[T]):
 
     constraint: Constraint
     parse: Callable[[str], T]
+    json: bool = True
+    after: str = ""
+
+    def json_of(self, text: str) -> str | None:
+        """Return the JSON of a text that may be unfinished, None if there is none yet."""
+        _, found, rest = text.partition(self.after) if self.after else ("", "", text)
+        return rest if self.json and len(found) == len(self.after) else None
 
     def compiled_for(self, vocab: Any, eos_token_id: int | None = None, size: int | None = None) -> Automaton:
         """Return the constraint compiled for a vocabulary or tokenizer: :meth:`.Constraint.compiled_for`."""
@@ -141,13 +149,14 @@ def output_type(
             documents=documents,
         )
         end = validation.check_text(thinking, "thinking")
-        return OutputType(free(until=end) + answer.constraint, partial(read_after, end, answer.parse))
+        parse, json = partial(read_after, end, answer.parse), answer.json and not answer.after
+        return OutputType(free(until=end) + answer.constraint, parse, json, end)
     if isinstance(output, OutputType):
         return output
     if isinstance(output, Constraint):
-        return OutputType(output, output.reader or str)
+        return OutputType(output, output.reader or str, json=output.reader is None)
     if isinstance(output, re.Pattern):
-        return OutputType(regex(output), partial(captures, output) if output.groupindex else str)
+        return OutputType(regex(output), partial(captures, output) if output.groupindex else str, False)
     if isinstance(output, Mapping) and not is_tool_alone(output):
         found = json_schema(
             output,
@@ -160,11 +169,11 @@ def output_type(
         )
         return OutputType(found, read_json)
     if output is str:
-        return OutputType(regex(".*", re.DOTALL), str)
+        return OutputType(regex(".*", re.DOTALL), str, json=False)
     if is_type(output):
         choices = choices_of(output)
         if choices:
-            return OutputType(any_of(*choices), partial(chosen, choices))
+            return OutputType(any_of(*choices), partial(chosen, choices), json=False)
         found = json_schema(
             output, order=order or "auto", whitespace=whitespace, max_whitespace=max_whitespace
         )

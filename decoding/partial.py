@@ -41,7 +41,12 @@ def complete_json(text: str) -> str | None:
     return text[:end] + CLOSING[begin]
 
 
-UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z|[\ud800-\udbff]\Z")
+UNIT = r"[dD][89abAB][0-9a-fA-F]{2}"  # the first half of a pair
+STRING = re.compile(
+    rf"(?P<whole>(?:[^\\]|\\[^u]|\\u[0-9a-fA-F]{{4}})*?)(?:\\u{UNIT}|[\ud800-\udbff])?(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?\Z",
+    re.DOTALL,
+)
+"""A string that is being written: what is whole of it, and the beginning of a character."""
 
 
 def growing_json(text: str) -> tuple[Any, str] | None:
@@ -59,7 +64,8 @@ def growing_json(text: str) -> tuple[Any, str] | None:
     inner = there.levels[-1]
     if inner.start is None or inner.ended or text[inner.start] != '"':
         return None
-    written = UNFINISHED.sub("", text[inner.start :])
+    found = STRING.match(text, inner.start)
+    written = "" if found is None else found["whole"]
     closing = "".join("]" if isinstance(level.step, int) else "}" for level in reversed(there.levels))
     try:
         return json.loads(text[: inner.start] + written + '"' + closing), there.pointer

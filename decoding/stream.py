@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self, final
 from weakref import finalize
@@ -45,10 +45,11 @@ class Part:
     new: str
     value: Any
     done: bool
+    json: str | None = field(default=None, repr=False)  # of an unfinished text, without the reasoning before it
 
     @cached_property
     def _growing(self) -> tuple[Any, str] | None:
-        return None if self.done else growing_json(self.text)
+        return None if self.json is None else growing_json(self.json)
 
     @property
     def growing(self) -> str | None:
@@ -77,8 +78,10 @@ def _parts(run: Run, kind: OutputType[Any]) -> Iterator[Part]:
         # Without a character whose bytes are not all there.
         text = texts(run.particles.token_ids(0)).rstrip(REPLACEMENT)
         if text.startswith(shown) and text != shown:
-            value = None if kind.parse is str else partial_value(text, kind.parse)
-            yield Part(text, text[len(shown) :], value, False)
+            written = kind.json_of(text)
+            reads = written is not None and kind.parse is not str
+            value = partial_value(written, lambda closed: kind.parse(kind.after + closed)) if reads else None
+            yield Part(text, text[len(shown) :], value, False, written)
             shown = text
     post = run.posterior()
     value, text = drawn(post, kind, None, 0), post.best.text

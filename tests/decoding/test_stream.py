@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import re
 from typing import Annotated, Literal
 
 import pytest
@@ -64,7 +65,7 @@ def test_members_and_items_come_when_they_are_complete():
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text('a"\\{}[],:é\n', max_size=5),
+    st.none() | st.booleans() | st.integers() | st.text('a"\\{}[],:é\n😀', max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text('a"{,', max_size=3), inner, max_size=3)
     ),
@@ -210,8 +211,8 @@ def test_the_string_that_is_being_written_is_part_of_the_whole(value, ascii_only
 
 
 def test_every_beginning_inside_a_string_value_is_growing():
-    text = '{"a": "x\\"y\\u00e9", "b": {"c": [1, "d", {"e/f": "g"}]}, "h": 2}'
-    spans = [('"x', "/a", 10), ('"d', "/b/c/1", 1), ('"g', "/b/c/2/e~1f", 1)]
+    text = '{"a": "x\\"y\\\\\\u00e9", "b": {"c": [1, "d", {"e/f": "g"}]}, "h": 2}'
+    spans = [('"x', "/a", 12), ('"d', "/b/c/1", 1), ('"g', "/b/c/2/e~1f", 1)]
     expected = {
         text.index(begin) + n: pointer for begin, pointer, length in spans for n in range(1, length + 2)
     }
@@ -229,6 +230,24 @@ def test_parts_show_strings_as_they_grow():
     assert len(grown) > 1
     assert all(parts[-1].value.name.startswith(one) for one in grown)
     assert (parts[-1].growing, parts[-1].unfinished) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "json_of"),
+    [
+        (Pet, '{"kind"', '{"kind"'),
+        (str, '{"kind"', None),
+        (re.compile("(?P<x>.*)"), "[", None),
+        (Literal["[a]"], "[a", None),
+        (tt.constraints.tool_calls({"name": "f", "parameters": {}}, "mistral_v3"), "[TOOL_CALLS][", None),
+    ],
+)
+def test_only_of_json_a_part_is_complete(output, text, json_of):
+    found = output_type(output)
+    assert found.json_of(text) == json_of
+    found = output_type(output, thinking="[/t]")
+    assert found.json_of(text) is None
+    assert found.json_of(f"[1[/t]{text}") == json_of
 
 
 def test_a_posterior_has_values():
