@@ -252,12 +252,13 @@ class Queries:
         States: 0 start, 1 after the operand, 2 after an operator, 3 before a subquery, 4 end.
         """
         arcs: list[Arc] = [(0, operand, 1), (1, one_word(COMPARISONS), 2), (2, self.value, 4)]
-        arcs.append((1, row(" BETWEEN ", self.value, " AND ", self.value), 4))
-        if not having:
-            like = row(one_word([" LIKE ", " NOT LIKE "]), any_constant())
-            listed = row(one_word([" IN (", " NOT IN ("]), separated(self.value, ", "), ")")
-            null = one_word([" IS NULL", " IS NOT NULL"])
-            arcs += [(2, operand, 4), (1, like, 4), (1, listed, 4), (1, null, 4)]
+        between = row(one_word([" BETWEEN ", " NOT BETWEEN "]), self.value, " AND ", self.value)
+        like = row(one_word([" LIKE ", " NOT LIKE "]), any_constant())
+        listed = row(one_word([" IN (", " NOT IN ("]), separated(self.value, ", "), ")")
+        null = one_word([" IS NULL", " IS NOT NULL"])
+        arcs += [(1, between, 4), (1, like, 4), (1, listed, 4), (1, null, 4)]
+        if not (having and self.strict):
+            arcs.append((2, operand, 4))
         if depth:
             within = row("(", self.query(depth - 1, True), ")")
             arcs += [(1, one_word([" IN ", " NOT IN "]), 3), (2, None, 3), (3, within, 4)]
