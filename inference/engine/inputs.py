@@ -97,7 +97,8 @@ def split(semiring: SR, x: Any) -> list[Any]:
 
 def same_batch(semiring: SR, values: Sequence[Any]) -> list[Any]:
     """Expand values to one batch size (marginalised inputs have a single row)."""
-    batch = max(semiring.shape(x)[-1] for x in values)
+    sizes = [semiring.shape(x)[-1] for x in values]
+    batch = min(sizes) and max(sizes)  # no rows, where some value has none
 
     def widen(x: Any) -> Any:
         rows = torch.zeros(batch, dtype=torch.long, device=semiring.device(x))

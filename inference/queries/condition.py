@@ -38,7 +38,7 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     check_circuit(circuit, "condition")
     check_tractable(circuit)
     known = as_evidence(evidence, circuit.vocab_sizes(), circuit.device)
-    if known.batch > 1:
+    if known.batch != 1:
         raise EvidenceError(f"condition: evidence of one row, not of {known.batch}")
     weighted: dict[tuple[int, int], InputLayer] = {}  # nodes of one layer and variable share the result
 

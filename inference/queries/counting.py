@@ -42,7 +42,7 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
                 "count: latent states make several paths for one sequence; count an automaton, or give paths=True"
             )
     evidence, variables = prepare(model, evidence, n)
-    if evidence.batch > 1:
+    if evidence.batch != 1:
         raise EvidenceError(f"count: evidence of one row, not of {evidence.batch}")
     if not all(vocab_size(model, v) for v in variables):
         raise CircuitError("count: the model has continuous variables, whose values cannot be counted")

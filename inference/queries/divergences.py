@@ -22,7 +22,7 @@ from ...circuits.circuit import Circuit
 from ...circuits.graph_transforms import free_weights
 from ...circuits.operations import multiply
 from ...errors import CircuitError
-from .exact import Model
+from .exact import Model, at_least_single
 from .information import check_compared, check_determined, covers
 from .marginal import partition
 
@@ -52,7 +52,7 @@ def _power(circuit: Circuit, exponent: float, name: str) -> Circuit:
         safe = torch.where(t > 0, t, 1).double()
         return torch.where(t > 0, safe**exponent, 0)
 
-    return circuit.map_layers(lambda layer: free_weights(layer, name)).map(raised)
+    return at_least_single(circuit).map_layers(lambda layer: free_weights(layer, name)).map(raised)
 
 
 def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:

@@ -32,7 +32,7 @@ from ..semirings.linear import Counting, Residue
 from .conditional import marginals_of
 from .determinism import check_deterministic
 from .evidence import EvidenceLike, check_possible
-from .exact import Model
+from .exact import Model, at_least_single
 from .marginal import log_marginal, partition, prepare, root
 
 PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)  # moduli for comparing counts
@@ -180,7 +180,9 @@ def _ratio(above: Tensor, below: Tensor) -> Tensor:
 
 
 def _circuit(model: Model, n: int | None) -> Circuit:
-    return model if isinstance(model, Circuit) else model.unroll(len(prepare(model, None, n)[1]))
+    return at_least_single(
+        model if isinstance(model, Circuit) else model.unroll(len(prepare(model, None, n)[1]))
+    )
 
 
 def check_determined(circuit: Circuit, operation: str, name: str) -> None:

@@ -45,7 +45,7 @@ def k_best(
     known, variables = prepare(model, evidence, n)
     sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
     k = whole(k, "k_best: k")
-    if known.batch > 1:
+    if known.batch != 1:
         raise EvidenceError(f"k_best: evidence of one row, not of {known.batch}")
     if not all(sizes.values()):
         raise CircuitError("k_best: a continuous variable has no second best value")

@@ -24,7 +24,7 @@ from ...layers.dense_tensor import DenseTensor
 from ...layers.input import Constant
 from ..engine import passes
 from .evidence import Evidence
-from .exact import Model, Rows, within_range
+from .exact import Model, Rows, at_least_single, within_range
 
 
 def normalise(circuit: Circuit) -> Circuit:
@@ -45,6 +45,7 @@ def normalise(circuit: Circuit) -> Circuit:
     tensor([0.5625], dtype=torch.float64)
     """
     check_circuit(circuit, "normalise")
+    circuit = at_least_single(circuit)
 
     def totals(model: Model, semiring: Any, rows: Rows) -> list[Tensor]:
         values = passes.upward(cast(Circuit, model), semiring, Evidence(1, circuit.device))

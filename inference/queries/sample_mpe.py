@@ -64,8 +64,7 @@ def sample(
         raise EvidenceError(f"sample: generator must be a torch.Generator, not {short(generator)}")
     known, variables = prepare(model, evidence, n)
 
-    def choose(logits: Tensor) -> Tensor:
-        top = logits.amax(1)
+    def check(top: Tensor) -> None:
         if not bool((top < torch.inf).all()):
             raise _OutOfRange
         if bool((top == -torch.inf).any()):
@@ -73,6 +72,9 @@ def sample(
                 log_marginal(model, known, n=None if isinstance(model, Circuit) else len(variables)), "sample"
             )
             raise EvidenceError("sample: the evidence has probability zero")
+
+    def choose(logits: Tensor) -> Tensor:
+        check(logits.amax(1))
         weights = logits.softmax(1)
         if weights.shape[1] < MOST_TERMS:
             return torch.multinomial(weights, 1, generator=generator).squeeze(1)
@@ -89,7 +91,9 @@ def sample(
 
     def draw(model: Model, semiring: Semiring[Any]) -> Tensor:
         if isinstance(model, Circuit):
-            return _top_down(model, semiring, known, rows, choose, place)[0]
+            values, total = _top_down(model, semiring, known, rows, choose, place)
+            check(total)  # where all is observed, nothing is chosen
+            return values
         return _in_order(model, semiring, known, rows, variables, choose, place)[0]
 
     source = generator or _default_generator(known.device)

@@ -246,7 +246,7 @@ class Real(Semiring[Scaled]):
         return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.ops_since_rescale)
 
     def cat(self, values: Sequence[Scaled]) -> Scaled:
-        columns = tuple(max(s) for s in zip(*(x.columns[:-1] for x in values), strict=True))
+        columns = tuple(min(s) and max(s) for s in zip(*(x.columns[:-1] for x in values), strict=True))
         exponents = [x.exponent.expand(*columns, x.mantissa.shape[-1]) for x in values]
         ops_since_rescale = max(x.ops_since_rescale for x in values)
         return Scaled(
@@ -270,4 +270,4 @@ def _times(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     """Multiply by a sparse matrix along an axis."""
     front = x.movedim(axis, 0)
     product: Tensor = torch.sparse.mm(matrix, front.reshape(len(front), prod(front.shape[1:])))
-    return product.view(-1, *front.shape[1:]).movedim(0, axis)
+    return product.view(len(product), *front.shape[1:]).movedim(0, axis)

@@ -1,6 +1,7 @@
 """Every query, semiring and kind of evidence on chains against enumeration; chains against their unrolled circuits."""
 
 import math
+from functools import partial
 
 import numpy as np
 import oracle
@@ -147,6 +148,21 @@ def test_a_batch_of_no_rows_has_no_answers():
         assert tt.inference.marginals(model, nothing, **length)[0].shape == (0, 3)
         assert tt.mpe(model, nothing, **length)[0].shape == (0, 2)
         assert tt.sample(model, 4, nothing, **length).shape == (4, 0, 2)
+        assert tt.conditional(model, nothing, (1, 0), **length).shape == (0, 3, 3)
+        for query in (partial(tt.count, paths=True), lambda *given: tt.inference.k_best(given[0], 2, given[1])):
+            with pytest.raises(EvidenceError, match="evidence of one row, not of 0"):
+                query(model, nothing)
+    one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    for model in (one, one * one, (one * one).unroll(2)):
+        assert tt.sample(model, 4, nothing).shape == (4, 0, 2)
+        assert tt.conditional(model, nothing, (1, 0)).shape == (0, 2, 2)
+
+
+def test_what_is_observed_must_be_possible_where_nothing_is_left_to_choose():
+    sure = tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[1.0, 0.0]]))] * 2)
+    for query in (tt.sample, tt.mpe):
+        with pytest.raises(EvidenceError, match="row 1 of the evidence has probability zero"):
+            query(sure, evidence=torch.tensor([[0, 0], [0, 1]]))
 
 
 def test_numpy_integers_are_evidence():

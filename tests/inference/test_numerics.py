@@ -372,3 +372,14 @@ def test_what_the_filter_keeps_with_a_chain_follows_its_parameters(make):
     chain.initial[0].copy_(chain.initial[0].flip(0))
     chain.factors[0].emission_probs.copy_(chain.factors[0].emission_probs.flip(1))
     assert torch.allclose(tt.log_marginal(chain, tokens), expected(tokens), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_circuits_of_16_bits_are_read_alike_by_every_operation(dtype):
+    """The other side of a coin is what its own 16 bits leave to one, not that rounded to 16 bits."""
+    coin = tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([0.003], dtype=dtype))])
+    single, x = coin.map(torch.Tensor.float), torch.tensor([[0], [1]])
+    assert abs(tt.inference.kl_divergence(coin, single)) < 1e-6
+    assert torch.allclose(tt.entropy(coin), tt.entropy(single), atol=1e-6)
+    for change in (tt.inference.normalise, lambda given: tt.inference.power(given, 2)):
+        assert torch.allclose(tt.log_marginal(change(coin), x), tt.log_marginal(change(single), x), atol=1e-6)
