@@ -140,7 +140,7 @@ def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
     def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
         layer = circuit.layer(node)
         if isinstance(layer, InputLayer) and circuit.scope(node) & gone:
-            return constant(out, layer.value())
+            return constant(out, layer.map(lambda t: t.float() if t.dtype.itemsize < 4 else t).value())
         return None
 
     return rewrite(circuit, change)
