@@ -45,7 +45,9 @@ class Part:
     new: str
     value: Any
     done: bool
-    json: str | None = field(default=None, repr=False)  # of an unfinished text, without the reasoning before it
+    json: str | None = field(
+        default=None, repr=False
+    )  # of an unfinished text, without the reasoning before it
 
     @cached_property
     def _growing(self) -> tuple[Any, str] | None:

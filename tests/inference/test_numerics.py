@@ -384,4 +384,6 @@ def test_circuits_of_16_bits_are_read_alike_by_every_operation(dtype):
     for change in (tt.inference.normalise, lambda given: tt.inference.power(given, 2)):
         assert torch.allclose(tt.log_marginal(change(coin), x), tt.log_marginal(change(single), x), atol=1e-6)
     two = tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([0.003], dtype=dtype))] * 2)
-    assert torch.allclose(tt.log_marginal(tt.circuits.marginalise(two, [1]), x), tt.log_marginal(single, x), atol=1e-6)
+    assert torch.allclose(
+        tt.log_marginal(tt.circuits.marginalise(two, [1]), x), tt.log_marginal(single, x), atol=1e-6
+    )

@@ -106,7 +106,11 @@ def test_what_a_constraint_allows_is_read_as_values_of_the_schema(family):
             assert call.arguments.keys() <= RICH["properties"].keys()
 
 
-EITHER, LIST, REAL = RICH["properties"]["either"], {"type": "array", "items": {"type": "string"}}, {"type": "number"}
+EITHER, LIST, REAL = (
+    RICH["properties"]["either"],
+    {"type": "array", "items": {"type": "string"}},
+    {"type": "number"},
+)
 SHORT = {"type": "string", "maxLength": 2}
 VALUES = [
     ("qwen_xml", "<parameter=x>\n7\n</parameter>\n", EITHER, "7"),
