@@ -161,9 +161,8 @@ class Chain(Described):
         out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)
         out.final = tuple(map(once, self.final))
-        out._factors = tuple(
-            Chain.map(factor, once) for factor in self._factors
-        )  # an HMM's own map checks rows
+        # an HMM's own map checks rows
+        out._factors = tuple(Chain.map(factor, once) for factor in self._factors)
         return out
 
     def _copy(self) -> Self:

@@ -134,9 +134,8 @@ class Circuit(Graph, Described):
         for circuit in (self, other):
             check_tractable(circuit)
         out = Circuit()
-        left, right = (
-            c.map_layers(lambda layer: layer) for c in (self, other)
-        )  # working copies: nodes are added
+        # working copies: nodes are added
+        left, right = (c.map_layers(lambda layer: layer) for c in (self, other))
         out.root = multiply_nodes(left, right, out)
         return out
 

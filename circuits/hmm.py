@@ -26,9 +26,8 @@ from .io.pieces import Pieces
 
 FORMAT = "tractile-hmm-1"
 _log = logging.getLogger(__name__)
-_log_marginal: list[
-    Callable[..., Tensor]
-] = []  # the query, which is made of circuits and cannot be imported here
+# the query, which is made of circuits and cannot be imported here
+_log_marginal: list[Callable[..., Tensor]] = []
 _warned: set[Path] = set()  # folders without a fingerprint, for which a warning has been logged
 
 

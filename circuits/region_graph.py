@@ -136,9 +136,8 @@ def regions(
     1.0
     """
     circuit, nodes = Circuit(), list[int]()
-    steps: list[tuple[Region, bool]] = [
-        (region, False)
-    ]  # a region waits on the stack until its parts are done
+    # a region waits on the stack until its parts are done
+    steps: list[tuple[Region, bool]] = [(region, False)]
     while steps:
         part, done = steps.pop()
         if isinstance(part, int):

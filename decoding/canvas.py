@@ -136,9 +136,8 @@ class Canvas:
             drawn = sample(letters.automaton, k, weighed.weights, generator=generator)
             drawn = drawn.view(k, len(self.known), len(over))
             for b, t in (wanted & (self.known < 0))[:, over.start : over.stop].nonzero().tolist():
-                for letter in (
-                    drawn[:, b, t].unique().tolist()
-                ):  # given the letters, positions are independent
+                # given the letters, positions are independent
+                for letter in drawn[:, b, t].unique().tolist():
                     rows, tokens = (drawn[:, b, t] == letter).nonzero()[:, 0], letters.tokens(letter)
                     weights = self.log_probs[b, over.start + t, tokens].double().softmax(0)
                     pick = torch.multinomial(weights, len(rows), replacement=True, generator=generator)

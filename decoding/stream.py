@@ -45,9 +45,8 @@ class Part:
     new: str
     value: Any
     done: bool
-    json: str | None = field(
-        default=None, repr=False
-    )  # of an unfinished text, without the reasoning before it
+    # of an unfinished text, without the reasoning before it
+    json: str | None = field(default=None, repr=False)
 
     @cached_property
     def _growing(self) -> tuple[Any, str] | None:

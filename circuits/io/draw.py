@@ -229,11 +229,8 @@ def _draw_automaton(axes: Axes, picture: Picture, place: dict[int, Point]) -> No
             label = (x0, y0 + 0.72)
         else:
             length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
-            ux, uy, bend = (
-                (x1 - x0) / length,
-                (y1 - y0) / length,
-                0.18 if length < 3 else 0.6,
-            )  # a wide bend passes around states in between
+            # a wide bend passes around states in between
+            ux, uy, bend = ((x1 - x0) / length, (y1 - y0) / length, 0.18 if length < 3 else 0.6)
             start, end = (x0 + radius * ux, y0 + radius * uy), (x1 - radius * ux, y1 - radius * uy)
             arrow(start, end, -bend)
             offset = 0.5 * bend * (length - 2 * radius) + 0.12

@@ -23,9 +23,8 @@ def csr_index(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1
     """Return (pointer, order): ``order[pointer[k]:pointer[k + 1]]`` are the positions of key k."""
     pointer = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=size), out=pointer[1:])
-    short = (
-        key.astype(np.uint16) if size <= 1 << 16 else key
-    )  # NumPy sorts 16-bit integers by radix, much faster
+    # NumPy sorts 16-bit integers by radix, much faster
+    short = key.astype(np.uint16) if size <= 1 << 16 else key
     return pointer, np.argsort(short, kind="stable")
 
 

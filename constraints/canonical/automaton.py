@@ -142,9 +142,8 @@ class Build:
         token, there = (np.concatenate(column) for column in zip(*found, strict=True))
         rows = unique_rows(np.column_stack([token, there]))
         token, there = rows[:, 0], rows[:, 1]
-        again = np.isin(
-            token, token[1:][token[1:] == token[:-1]]
-        )  # nondeterministic: both with and without a mark before the token
+        # nondeterministic: both with and without a mark before the token
+        again = np.isin(token, token[1:][token[1:] == token[:-1]])
         for target in np.unique(there[~again]).tolist():
             self.rows.append((index, self.name(token[~again & (there == target)]), target))
         several = dict[tuple[int, ...], list[int]]()

@@ -24,9 +24,8 @@ NAMED = rf"{PROPERTY}|\\[sSdDwWhH]"
 CLASS = re.compile(rf"{NAMED}|(?P<class>\[)|\\.|.", re.DOTALL)
 ClassReader = Callable[[str], CodePoints]  # from a character class in a pattern to its code points
 Boundaries = frozenset[tuple[str, str]]
-BEHAVIOURS: dict[
-    str, set[tuple[str, str]]
-] = {  # the kinds of neighbouring pieces with a boundary between them; gap, gap occurs only if inverted
+# the kinds of neighbouring pieces with a boundary between them; gap, gap occurs only if inverted
+BEHAVIOURS: dict[str, set[tuple[str, str]]] = {
     "isolated": {("match", "match"), ("match", "gap"), ("gap", "match"), ("gap", "gap")},
     "removed": {("match", "match"), ("match", "gap"), ("gap", "match"), ("gap", "gap")},
     "mergedwithprevious": {("match", "match"), ("match", "gap"), ("gap", "gap")},

@@ -161,9 +161,8 @@ def imports(statements: Sequence[Any], sources: Sources) -> Iterator[Definition]
 
     Raises ``UnsupportedConstraint`` for files and names that are not there.
     """
-    wanted: dict[
-        tuple[tuple[str, ...], bool], dict[Any, Any]
-    ] = {}  # by grammar: its names, and what they become
+    # by grammar: its names, and what they become
+    wanted: dict[tuple[tuple[str, ...], bool], dict[Any, Any]] = {}
     for statement in statements:
         if statement.data not in ("import", "import_several"):
             continue

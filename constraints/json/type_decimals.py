@@ -41,9 +41,8 @@ def decimals(schema: Any) -> Schema:
         for after in range(digits + 1) if places is None else [places]:
             if (before := min(digits, EXACT_DIGITS) - after) >= 0:
                 inside = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
-                nonzero = (
-                    {"not": {"const": 0}} if places == digits else {}
-                )  # 0 counts as a digit before the point
+                # 0 counts as a digit before the point
+                nonzero = {"not": {"const": 0}} if places == digits else {}
                 some.append(decimal_places(after) | inside | nonzero)
     numbers = [
         {"type": "number", "allOf": [each, bounds]} if bounds else {"type": "number", **each} for each in some

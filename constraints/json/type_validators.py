@@ -163,9 +163,8 @@ def of_encoded(schema: Schema, core: Any, folds: bool) -> Schema:
     if core["type"] == "bytes":
         if schema.get("pattern") not in (None, ONLY_ASCII):
             return refused("val_json_bytes: bytes in base 64 would be encoded twice; take bytes itself")
-        schema = {
-            key: value for key, value in schema.items() if key not in ("pattern", MARK)
-        }  # ASCII as it is
+        # ASCII as it is
+        schema = {key: value for key, value in schema.items() if key not in ("pattern", MARK)}
     elif folds or core.get("to_lower") or core.get("to_upper"):
         schema = validated(schema, "the decoder of a text whose letters were changed")
     own = {key: schema[key] for key in ("minLength", "maxLength", "pattern", "allOf") if key in schema}

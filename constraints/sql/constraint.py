@@ -207,9 +207,8 @@ class Queries:
         """Return one SELECT, or several joined by UNION and the like, with subqueries to ``depth``; ``query`` keeps them."""
         inner = self.strict and one_column
         if not self.strict:
-            (scope,) = (
-                self.scopes
-            )  # so one ORDER BY and LIMIT go with every SELECT; they stand at the very end
+            # so one ORDER BY and LIMIT go with every SELECT; they stand at the very end
+            (scope,) = self.scopes
             core = self.core(scope, depth, one_column, ordered=False)
             ordered = optional(order_by(expression(scope.column)))
             return row(separated(core, *COMPOUNDS), ordered, optional(limit()))

@@ -198,9 +198,8 @@ class Batch:
         new = dict.fromkeys(present)
         for key, groups in list(self.groups.items()):
             for group in list(groups):
-                keep = [
-                    i for i, r in enumerate(group.requests) if r in present and r.read <= len(r.output)
-                ]  # a request whose output has become shorter leaves its group and begins anew
+                # a request whose output has become shorter leaves its group and begins anew
+                keep = [i for i, r in enumerate(group.requests) if r in present and r.read <= len(r.output)]
                 if len(keep) < len(group.requests):
                     group.requests = [group.requests[i] for i in keep]
                     group.rows.select(torch.tensor(keep, dtype=torch.long))
@@ -228,9 +227,8 @@ class Batch:
         try:
             rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
         except BudgetTooSmall as error:
-            raise error.of_prompt(
-                None
-            ) from None  # the engine has no numbers for requests, and refuses this one alone
+            # the engine has no numbers for requests, and refuses this one alone
+            raise error.of_prompt(None) from None
         for request in requests:
             request.read = 0
         return Group(rows, query, requests)

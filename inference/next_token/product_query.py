@@ -176,9 +176,8 @@ class ProductQuery(MessageQuery):
         """
         self._needs_real()
         found = self._score()
-        if (
-            self._ratio is None or self._ratio[0] is not found
-        ):  # a sampler asks for a proposal and for a potential
+        # a sampler asks for a proposal and for a potential
+        if self._ratio is None or self._ratio[0] is not found:
             scale = (found.product_scale - found.prior_scale)[:, None]
             ratio = (found.product - found.prior).double().add_(scale)
             self._ratio = found, ratio.masked_fill_(found.product.isneginf(), -torch.inf)

@@ -50,9 +50,8 @@ def k_best(
     if not all(sizes.values()):
         raise CircuitError("k_best: a continuous variable has no second best value")
     start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
-    heap: list[
-        tuple[float, int, list[int], int, list[Tensor]]
-    ] = []  # −log-weight, tie-break, x, first free variable, evidence weights
+    # −log-weight, tie-break, x, first free variable, evidence weights
+    heap: list[tuple[float, int, list[int], int, list[Tensor]]] = []
     found: list[tuple[list[int], float]] = []
     order = itertools.count()
 

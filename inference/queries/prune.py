@@ -49,10 +49,8 @@ def prune(circuit: Circuit) -> Circuit:
     for node in (n for n in circuit.nodes() if n in keep):
         layer, children, index = circuit.layer(node), circuit.children(node), keep[node]
         if isinstance(layer, InputLayer):
-            key = (
-                id(layer),
-                str([i.tolist() for i in index]),
-            )  # a layer that several nodes share stays shared
+            # a layer that several nodes share stays shared
+            key = (id(layer), str([i.tolist() for i in index]))
             new = layers[key] if key in layers else layers.setdefault(key, layer.take(index))
             done[node] = out.input(new, *circuit.scope(node))
         elif isinstance(layer, Sum):

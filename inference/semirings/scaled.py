@@ -88,9 +88,8 @@ class Scaled:
         ``owned``: nothing else refers to the mantissa, so it may be changed in place. ``lost``: as in :meth:`contracted`.
         """
         top = column_top(mantissa, self._exponent.shape)
-        owned = (
-            owned and not mantissa.requires_grad and top.shape != mantissa.shape
-        )  # else `top` is the mantissa
+        # else `top` is the mantissa
+        owned = owned and not mantissa.requires_grad and top.shape != mantissa.shape
         if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
             mantissa = mantissa / torch.where(top > 0, top, 1)
         elif owned:

@@ -136,9 +136,8 @@ class Real(Semiring[Scaled]):
 
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
         axis = applied(a_labels, b_labels, out) if a.exponent is self._zero(2, a.device) else None
-        if (
-            axis is not None and b.columns[axis] == 1
-        ):  # a matrix times a message: what a chain spends its time on
+        # a matrix times a message: what a chain spends its time on
+        if axis is not None and b.columns[axis] == 1:
             b = b if b.ops_since_rescale < 2 else rescale(b)
             matrix = a.mantissa if a_labels[1] == b_labels[axis] else a.mantissa.T
             return self._applied(matrix, b, axis)

@@ -67,9 +67,8 @@ def settle(requests: Sequence[Request]) -> None:
                 pilot.requests.append(request)
     if pilots:
         _run(list(pilots.values()))
-    made: dict[
-        tuple[int, Strength], Proposal
-    ] = {}  # one object for all requests, whose potential is evaluated once
+    # one object for all requests, whose potential is evaluated once
+    made: dict[tuple[int, Strength], Proposal] = {}
     for request, proposal in waiting:
         assert request.strength is not None
         value = request.strength.value

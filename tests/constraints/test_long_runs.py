@@ -41,9 +41,8 @@ def generate(query, rng, most):
     row, tokens, allowed = query.start(), [], []
     while len(tokens) < most and (not tokens or tokens[-1] != EOS):
         some = row.mask()[0].nonzero().flatten().tolist()
-        some = [
-            token for token in some if token >= 256 or 32 <= token < 127
-        ] or some  # text that is short to read
+        # text that is short to read
+        some = [token for token in some if token >= 256 or 32 <= token < 127] or some
         tokens.append(rng.choice(some))
         allowed.append(some)
         row.advance(tokens[-1:])

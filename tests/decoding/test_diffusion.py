@@ -263,12 +263,8 @@ def counts(schedule, size, steps):
 def test_schedules_are_those_of_the_models():
     assert counts(linear, 10, 4) == [3, 3, 2, 2]  # LLaDA: 10 // 4 each, the rest to the first steps
     assert counts(linear, 6, 3) == [2, 2, 2]
-    assert counts(timesteps(), 10, 5)[:4] == [
-        1,
-        2,
-        2,
-        2,
-    ]  # Dream: ⌊left · (1 − s / t)⌋, all that is left in the last step
+    # Dream: ⌊left · (1 − s / t)⌋, all that is left in the last step
+    assert counts(timesteps(), 10, 5)[:4] == [1, 2, 2, 2]
     sure = torch.tensor([[0.95, 0.2, 0.91], [0.1, 0.3, 0.2]]).log()
     assert threshold(0.9)(sure, 0, 9).tolist() == [[True, False, True], [False, True, False]]
 

@@ -22,9 +22,8 @@ def model():
     return llama(V, initializer_range=0.4, bos_token_id=1, eos_token_id=EOS, pad_token_id=PAD)
 
 
-PROMPTS = torch.tensor(
-    [[PAD, PAD, 1, 7], [1, 8, 9, 10], [PAD, 1, 5, 5]]
-)  # unequal lengths, padded on the left
+# unequal lengths, padded on the left
+PROMPTS = torch.tensor([[PAD, PAD, 1, 7], [1, 8, 9, 10], [PAD, 1, 5, 5]])
 
 
 def generate(model, processor, prompts=PROMPTS, **settings):
@@ -67,9 +66,8 @@ def test_every_output_satisfies_the_constraint_within_the_budget(model, settings
     returned = settings.get("num_return_sequences", 1)
     assert len(outputs) == 3 * returned
     if budget == 3 and "num_beams" in settings:
-        outputs = outputs[
-            ::returned
-        ]  # three tokens admit one sequence: no second beam can satisfy the constraint
+        # three tokens admit one sequence: no second beam can satisfy the constraint
+        outputs = outputs[::returned]
     for tokens in outputs:
         assert satisfied(tokens), tokens
 
@@ -177,10 +175,8 @@ def test_assisted_generation_is_greedy_generation(model, assistant, budget, hmm)
 
 
 PREFIXED = torch.tensor([[PAD, PAD, 1, 7, 3, 5], [1, 8, 9, 10, 4, 9], [PAD, PAD, PAD, 1, 5, 5]])
-LENGTHS, BUDGETS = (
-    [2, 0, 2],
-    [4, 7, 1],
-)  # of the prompts' ends: "3 5", nothing, "5 5"; the last lacks only its end
+# of the prompts' ends: "3 5", nothing, "5 5"; the last lacks only its end
+LENGTHS, BUDGETS = ([2, 0, 2], [4, 7, 1])
 
 
 @pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])

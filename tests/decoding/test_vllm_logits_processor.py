@@ -211,9 +211,8 @@ def test_a_move_onto_a_constrained_row_replaces_it():
     processor.update_state(Update(1, [], [], [(0, 1, Direction.UNIDIRECTIONAL)]))
     assert torch.equal(processor.apply(torch.zeros(2, V)), torch.zeros(2, V))
     processor.update_state(Update(1, [], [(1, params, None, [])], []))
-    processor.update_state(
-        Update(1, [], [(1, Params(), None, [])], [])
-    )  # replaced by a row without a constraint
+    # replaced by a row without a constraint
+    processor.update_state(Update(1, [], [(1, Params(), None, [])], []))
     assert torch.equal(processor.apply(torch.zeros(2, V)), torch.zeros(2, V))
 
 

@@ -482,9 +482,8 @@ def test_parameters_from_a_neural_network(random):
 
 def vmapped(fn):
     def call(*args):
-        with (
-            warnings.catch_warnings()
-        ):  # some integer operations have no batching rule in torch: slower, not wrong
+        # some integer operations have no batching rule in torch: slower, not wrong
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             return torch.func.vmap(fn)(*args)
 

@@ -25,11 +25,8 @@ from tractile.layers import Categorical, Dense, Hadamard, Sum
 
 KINDS = [{"operator": k} for k in zoo.OPERATORS] + [{"inputs": k} for k in zoo.INPUTS]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=[next(iter(k.values())) for k in KINDS])
-SEEDS = [
-    Phase.explicit,
-    Phase.reuse,
-    Phase.generate,
-]  # specimens follow from seeds: there is nothing to shrink
+# specimens follow from seeds: there is nothing to shrink
+SEEDS = [Phase.explicit, Phase.reuse, Phase.generate]
 FEW = settings(max_examples=3, deadline=None, phases=SEEDS)
 SEMIRINGS = {
     Real: "total", Log: "total", Boolean: "support", Counting: "paths", MaxProduct: "best", MinPlus: "best",

@@ -181,12 +181,8 @@ def test_a_prefix_that_the_hmm_gives_no_probability():
 
 def test_states_from_which_nothing_is_accepted():
     """Dead ends are masked, have no weight and make no nan, in every query."""
-    edges = [
-        (0, 0, 0),
-        (0, 1, 1),
-        (1, 1, 1),
-        (0, 2, 2),
-    ]  # state 1 is a trap, state 2 accepts and is left by nothing
+    # state 1 is a trap, state 2 accepts and is left by nothing
+    edges = [(0, 0, 0), (0, 1, 1), (1, 1, 1), (0, 2, 2)]
     fsa = tt.Automaton.from_edges(edges, 0, [2], 3)
     hmm = tt.HMM.random(3, 3, dtype=torch.float64)
     for query in (tt.gcd(fsa, 4), tt.lcd(fsa), tt.pgcd(hmm, fsa, 4), tt.NextToken(hmm * fsa, 4, Real())):
@@ -294,9 +290,8 @@ def test_subnormal_weights_keep_their_scale(dtype):
     for model in (hmm, hmm * everything, hmm.unroll(4)):
         assert_log_close(tt.log_marginal(model, x), expected, tolerance)
     normalised = tt.log_marginal(tt.inference.Trainable(exact)(), x).detach()
-    assert_log_close(
-        normalised, expected, 1e-5 if dtype == torch.float16 else 1e-9
-    )  # rows sum to 1 + 1e-6 there
+    # rows sum to 1 + 1e-6 there
+    assert_log_close(normalised, expected, 1e-5 if dtype == torch.float16 else 1e-9)
 
 
 def test_a_large_vocabulary_in_float16():

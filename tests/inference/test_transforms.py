@@ -76,15 +76,13 @@ def test_compiling_needs_a_planned_circuit():
     assert isinstance(raised.value, CircuitError) or "CircuitError" in str(raised.value)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
-)  # within torch's jvp
+# within torch's jvp
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("model", ["hmm", "hmm x automaton", "unrolled", "tree", "tucker"])
 def test_derivatives_forwards_backwards_and_by_row(model):
     m = MODELS[model]()
-    weights = tuple(
-        w for w in m.parameters() if bool((w > 0).all())
-    )  # not start and acceptance of an automaton
+    # not start and acceptance of an automaton
+    weights = tuple(w for w in m.parameters() if bool((w > 0).all()))
     index = {id(w): i for i, w in enumerate(weights)}
 
     def log_p(ws, x):

@@ -197,9 +197,8 @@ def test_gradients_and_learning():
         known = dict(zip(map(id, old), new, strict=True))
         return tt.log_marginal(c.map(lambda t: known.get(id(t), t)), torch.tensor([[1, 0, 2], [3, -1, -1]]))
 
-    positive = [
-        (p + 0.01).requires_grad_() for p in old
-    ]  # finite differences at zero would ask for a negative weight
+    # finite differences at zero would ask for a negative weight
+    positive = [(p + 0.01).requires_grad_() for p in old]
     assert torch.autograd.gradcheck(log_p, positive, fast_mode=True)
     data = torch.tensor([[0, 1, 2], [1, 1, 2], [0, 1, 1], [0, 0, 2]])
     trainable = tt.inference.Trainable(c)

@@ -89,9 +89,8 @@ def test_padding_is_no_part_of_it() -> None:
     """Outputs of a model beyond its tokenizer's tokens change the size, not what the tokens are."""
     assert Vocabulary([b"a", None], 1).fingerprint == Vocabulary([b"a", None, None, None], 1).fingerprint
     assert Vocabulary([b"a", None], 1).fingerprint != Vocabulary([b"a", None, None, None], 2).fingerprint
-    assert (
-        Vocabulary([b"a", None], 1).cache_name != Vocabulary([b"a", None, None, None], 1).cache_name
-    )  # sizes are not mixed up on disk
+    # sizes are not mixed up on disk
+    assert Vocabulary([b"a", None], 1).cache_name != Vocabulary([b"a", None, None, None], 1).cache_name
 
 
 def test_however_a_tokenizer_is_read() -> None:

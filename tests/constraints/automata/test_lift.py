@@ -52,9 +52,8 @@ def check_exact(constraint: Constraint, vocab: Vocabulary, longest: int, determi
 
 @st.composite
 def vocabularies(draw) -> Vocabulary:
-    pieces = draw(
-        st.lists(st.sampled_from([*PIECES, None]), min_size=2, max_size=5)
-    )  # the same bytes twice, too
+    # the same bytes twice, too
+    pieces = draw(st.lists(st.sampled_from([*PIECES, None]), min_size=2, max_size=5))
     eos = draw(st.integers(0, len(pieces)))
     return Vocabulary([*pieces[:eos], b"</s>", *pieces[eos:]], eos_token_id=eos)
 

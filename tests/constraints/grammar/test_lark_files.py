@@ -57,11 +57,8 @@ def test_what_is_not_there_to_import_is_named(folder, text, message):
 def parses(parser, word):
     try:
         parser.parse(word)
-    except (
-        lark.exceptions.LarkError,
-        IndexError,
-        AssertionError,
-    ):  # an indenter asserts, and cuts what is not there
+    # an indenter asserts, and cuts what is not there
+    except (lark.exceptions.LarkError, IndexError, AssertionError):
         return False
     return True
 

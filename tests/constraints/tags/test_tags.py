@@ -121,9 +121,8 @@ def test_xgrammar_reads_the_same_calls(family):
     ours = structural_tag(json.loads(tag.model_dump_json()))
     for text in WRITTEN[family]:
         assert ours.accepts(text) == accepts(peer, text)
-        unlike = (
-            "</arg_key>\n" if family == "glm" else "commentary to=" if family == "harmony" else "\0"
-        )  # not in its templates
+        # not in its templates
+        unlike = "</arg_key>\n" if family == "glm" else "commentary to=" if family == "harmony" else "\0"
         if unlike not in text:
             assert accepts(peer, text), text
 

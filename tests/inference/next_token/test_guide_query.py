@@ -178,13 +178,8 @@ def test_a_tolerance_is_no_less_than_nothing():
 def test_an_hmm_of_half_precision_is_computed_with_in_single(dtype, tolerance):
     automaton, hmm = settled_problem()
     half = hmm.to(dtype=dtype)
-    parts = (
-        half.initial,
-        half.left,
-        half.inputs,
-        half.right,
-        half.final,
-    )  # the HMM's rows do not sum to one in double precision
+    # the HMM's rows do not sum to one in double precision
+    parts = (half.initial, half.left, half.inputs, half.right, half.final)
     query, exact = (
         tt.pgcd(h, automaton, 9, tolerance=tolerance).start(1)
         for h in (half, tt.circuits.Chain(*parts).to(dtype=torch.float64))

@@ -201,9 +201,8 @@ def test_intervals_hold_the_truth_where_texts_are_too_many():
             alone.append(abs(known.probability(value) - p))
         inside += field.estimate("1").low <= truth[0] <= field.estimate("1").high
     assert 32 <= inside <= 40
-    assert sum(errors) < 0.75 * sum(
-        alone
-    )  # the texts listed and the draws are worth more than as many particles
+    # the texts listed and the draws are worth more than as many particles
+    assert sum(errors) < 0.75 * sum(alone)
 
 
 def test_a_sampler_that_contradicts_the_texts_found_gives_bounds_alone():

@@ -254,9 +254,8 @@ def test_rounds_keep_the_best_strengths_and_judge_each_by_itself():
     def posteriors(turn):
         strengths = [getattr(one.proposal, "strength", 0.0) for one in pilot.asked(turn)]
         values = level | ({0.4: -3.5} if turn else {})
-        found = [
-            0.0 if strengths.index(s) == i else values[s] for i, s in enumerate(strengths)
-        ]  # one is lucky
+        # one is lucky
+        found = [0.0 if strengths.index(s) == i else values[s] for i, s in enumerate(strengths)]
         return iter([SimpleNamespace(log_weights=torch.tensor([v], dtype=torch.float64)) for v in found])
 
     left = []
