@@ -28,12 +28,10 @@ def numbers(given: int | Iterable[int], name: str, least: int | None = 0) -> lis
     return [whole(number, name, least, ShapeError) for number in several]
 
 
-def check_size(count: int, what: str) -> None:
-    """Raise :class:`TooManyStates` if an automaton would have more states or tokens than ``MOST``."""
-    if count > MOST:
-        raise TooManyStates(
-            f"Automaton: {count:,} {what}, more than {MOST:,}; number them from 0 without gaps", limit=MOST
-        )
+def check_size(count: int, what: str, classes: int = 1) -> None:
+    """Raise :class:`TooManyStates` for more states or tokens than ``MOST``, or transitions that do not fit 64 bits."""
+    if count > MOST or count**2 * classes >= 2**63:
+        raise TooManyStates(f"Automaton: {count:,} {what}; number them from 0 without gaps", limit=MOST)
 
 
 def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:
@@ -50,15 +48,13 @@ def rows(transitions: Ints, starts: list[int], accepts: list[int], num_states: i
         raise ShapeError(
             f"Automaton: needs at least one state and one start state, not {num_states} and {starts}"
         )
-    check_size(num_states, "states")
     states = torch.cat([triples[:, 0], triples[:, 2], ints([*starts, *accepts])])
     if len(states) and (int(states.min()) < 0 or int(states.max()) >= num_states):
         raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
     if len(triples) and int(triples[:, 1].min()) < 0:
         raise ShapeError("Automaton: a transition has a negative token class")
     classes = int(triples[:, 1].max()) + 1 if len(triples) else 1
-    if num_states**2 * classes >= 2**63:  # too large to pack into 64 bits
-        return torch.unique(triples, dim=0)
+    check_size(num_states, "states", classes)
     packed = torch.unique((triples[:, 0] * classes + triples[:, 1]) * num_states + triples[:, 2])
     rest = packed // num_states
     return torch.stack([rest // classes, rest % classes, packed % num_states], 1)

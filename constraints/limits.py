@@ -155,12 +155,12 @@ TABLE = (
     Limit(
         "limits.COUNT",
         "a whole number given as an argument",
-        "`UnsupportedConstraint` with the name of the argument",
+        "`UnsupportedConstraint` with the argument's name",
     ),
     Limit(
         "limits.DEPTH",
         "`max_depth` and `max_digits`",
-        "`UnsupportedConstraint` with the name of the argument",
+        "`UnsupportedConstraint` with the argument's name",
     ),
     Limit(
         "limits.BOUNDS",
@@ -194,9 +194,7 @@ TABLE = (
     ),
     Limit("report.MOST_EXACT", "texts that are counted exactly", "a float instead of an int"),
     Limit("report.MOST_TEXTS", "texts that are counted", "this number"),
-    Limit(
-        "json.nodes.schema.MOST_DEPTH", "levels of nesting with `indent`", "an entry in `narrowed`: indent"
-    ),
+    Limit("json.nodes.schema.MOST_DEPTH", "levels of nesting by `indent`", "an entry in `narrowed`: indent"),
     Limit(
         "engine.cores.CORE:MOST_NAMES",
         "states of the names of an object",
@@ -256,14 +254,10 @@ TABLE = (
     Limit(
         "json.text.MOST_INDENT",
         "characters of `indent`",
-        "`UnsupportedConstraint` with the name of the argument",
+        "`UnsupportedConstraint` with the argument's name",
     ),
-    Limit(
-        "json.text.MOST_BLANK", "`max_whitespace`", "`UnsupportedConstraint` with the name of the argument"
-    ),
-    Limit(
-        "sql.constraint.MOST_TABLES", "`max_tables`", "`UnsupportedConstraint` with the name of the argument"
-    ),
+    Limit("json.text.MOST_BLANK", "`max_whitespace`", "`UnsupportedConstraint` with the argument's name"),
+    Limit("sql.constraint.MOST_TABLES", "`max_tables`", "`UnsupportedConstraint` with the argument's name"),
     Limit(
         "sql.schema.PAGES",
         "pages of 4 KiB of a database that `CREATE TABLE` statements build",

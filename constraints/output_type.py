@@ -33,7 +33,7 @@ class OutputType(Generic[T]):
     """A constraint with a parser for its texts.
 
     ``parse`` raises ``FormatError`` if the type's validator refuses a text. Samplers and the logits processor take an output type
-    in place of its constraint; only ``parse`` runs validators then. ``json``: whether texts are JSON, of which a stream shows what
+    in place of its constraint; only ``parse`` runs validators then. ``json``: whether texts are JSON; a stream shows what of it
     is complete (:class:`.Part`); ``after``: the text that ends the reasoning before it, "" for none.
 
     Examples

@@ -57,15 +57,11 @@ def token_texts(value: Any) -> dict[int, str]:
     Raises ``UnsupportedConstraint`` for anything else.
     """
     if not isinstance(value, Mapping | None):
-        raise UnsupportedConstraint(
-            f"the texts of tokens by number are needed, not {short(value)}", path="tokens"
-        )
+        raise UnsupportedConstraint(f"give texts of tokens by number, not {short(value)}", path="tokens")
     items = () if value is None else value.items()
     found = {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in items}
     if not all(isinstance(token, int) and isinstance(each, str) and each for token, each in found.items()):
-        raise UnsupportedConstraint(
-            f"the texts of tokens by number are needed, not {short(found)}", path="tokens"
-        )
+        raise UnsupportedConstraint(f"give texts of tokens by number, not {short(found)}", path="tokens")
     return found
 
 

@@ -285,9 +285,7 @@ def canvas(
         raise ShapeError("canvas: log_probs are floats, ([batch,] positions, vocabulary)")
     log_probs = log_probs[None] if log_probs.ndim == 2 else log_probs
     if not bool((log_probs < torch.inf).all()):
-        raise ShapeError(
-            "canvas: log_probs hold nan or inf; they are log-probabilities, −inf where impossible"
-        )
+        raise ShapeError("canvas: log_probs hold nan or inf; give log-probabilities, −inf where impossible")
     batch, n, size = log_probs.shape
     parts = parts_of(constraint, n, size, vocab, pad_token_id, log_probs.device)
     tokens = torch.full((batch, n), -1, device=log_probs.device)
@@ -312,9 +310,7 @@ def parts_of(
             raise ShapeError(f"canvas: a part is a range of the {n} positions, not {over!r}")
     for over, fa in sorted(given.items(), key=lambda part: part[0].start):
         if over.start < at:
-            raise ShapeError(
-                f"canvas: {over} overlaps the part before it; join constraints on one range by &"
-            )
+            raise ShapeError(f"canvas: {over} overlaps the part before it; join those on one range by &")
         if over.start > at:
             parts.append((range(at, over.start), Letters(anything(size), over.start - at, device=device)))
         fills, at = over.stop < n, over.stop

@@ -39,9 +39,7 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
     Circuit(18 layers, variables [0, 1, 2, 3])
     """
     if not isinstance(model, Circuit | Chain):
-        raise FormatError(
-            f"save: expected a circuit or a chain, not {short(model)}; the directory comes second"
-        )
+        raise FormatError(f"save: expected a circuit or a chain, not {short(model)}; give the model first")
     model.save(directory)
 
 
@@ -74,15 +72,7 @@ def load(directory: str | Path) -> Circuit | Chain:
             )
     try:
         return _model(config, tensors)
-    except (
-        TractileError,
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
+    except (TractileError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise FormatError(f"{path}/config.json does not describe a circuit: {error!r}") from error
 
 

@@ -120,9 +120,7 @@ def change(found: Definitions, one: Definition, how: str) -> None:
     """Replace a definition (``how="override"``), or add alternatives to it in place (``"extend"``)."""
     before = found.get(one.name)
     if before is None or (how == "extend" and (before.tree is None or before.parameters != one.parameters)):
-        raise refused(
-            f"%{how} of {one.name.value!r}, which is not defined before, or in another way", one.name
-        )
+        raise refused(f"%{how} of {one.name.value!r}, which is not defined before, or otherwise", one.name)
     if how == "extend":
         before.tree.children.insert(0, one.tree)
     else:

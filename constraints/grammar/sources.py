@@ -45,9 +45,7 @@ class Sources:
             path = folder.joinpath(*parts).with_suffix(".lark")
             if path.is_file():
                 if str(path.resolve()) in self.above:
-                    raise refused(
-                        f"%import of {name_of(parts, relative)!r}, which imports this grammar", line
-                    )
+                    raise refused(f"%import of {name_of(parts, relative)!r}, which imports this one", line)
                 above = (*self.above, str(path.resolve()))
                 return read(path), replace(self, beside=path.parent, above=above)
         if not relative and len(parts) == 1 and parts[0] in PACKAGED:

@@ -66,9 +66,7 @@ def readable(shapes: Sequence[Strings], path: str) -> None:
         except UnsupportedConstraint as error:
             raise UnsupportedConstraint(str(error), path=path) from None
         except TooManyStates as error:
-            raise TooManyStates(
-                f"{error}; say it with shorter repeats", limit=error.limit, path=path
-            ) from None
+            raise TooManyStates(f"{error}; shorten the repeats", limit=error.limit, path=path) from None
 
 
 def without_count(pattern: str) -> tuple[str, int, int | None] | None:

@@ -226,9 +226,7 @@ class Document:
                 why = f"{key!r} is a keyword of draft 3, which is not read; since draft 4 it is {self.refused[key]!r}"
                 raise UnsupportedConstraint(why, path=f"{path}/{key}")
             elif self.strict and key not in KEYWORDS and key not in ANNOTATIONS:
-                raise UnsupportedConstraint(
-                    f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
-                )
+                raise UnsupportedConstraint(f"no draft has a keyword {key!r}", path=f"{path}/{pointer(key)}")
 
     @staticmethod
     def unfit(key: str, value: Any) -> str:

@@ -36,7 +36,7 @@ def draft_of(name: str) -> int:
         if re.fullmatch(pattern, text) and "-" in text:
             return draft
     raise UnsupportedConstraint(
-        f"{name!r} is no known draft; without $schema every keyword is read", path="/$schema"
+        f"{name!r} is no draft; without $schema all keywords are read", path="/$schema"
     )
 
 

@@ -171,10 +171,8 @@ def listed_numbers(shape: Numbers, most: int = 64) -> list[Decimal] | None:
     first, last = math.ceil(shape.low.value), math.floor(shape.high.value)
     if last - first > most:
         return None
-    found = [Decimal(i) for i in range(first, last + 1)]
-    return [
-        v for v in found if inside(v, shape.low, shape.high, True, shape.multiples) and v not in shape.but
-    ]
+    some = [Decimal(i) for i in range(first, last + 1)]
+    return [v for v in some if inside(v, shape.low, shape.high, True, shape.multiples) and v not in shape.but]
 
 
 def empty(shape: Numbers) -> bool:

@@ -262,9 +262,7 @@ def json_space(whitespace: Any, most: Any) -> Space:
     if most is None:
         return str(whitespace)
     if whitespace != "flexible":
-        raise UnsupportedConstraint(
-            'it bounds the white space of whitespace="flexible"', path="max_whitespace"
-        )
+        raise UnsupportedConstraint('it bounds the blanks of whitespace="flexible"', path="max_whitespace")
     return validation.count(most, "max_whitespace", 0, MOST_BLANK)
 
 

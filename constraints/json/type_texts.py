@@ -117,7 +117,7 @@ def encoded(
 
 
 def in_base64(alphabet: str, ascii: bool = False) -> Callable[[Schema], Schema]:
-    """Return the schema of encoded bytes from that of Pydantic, whose bounds outside ``allOf`` are of the bytes before they are encoded."""
+    """Return the schema of encoded bytes from that of Pydantic, whose own bounds, outside ``allOf``, are of the bytes."""
 
     def schema(given: Schema) -> Schema:
         pattern = encoded(alphabet, given.get("minLength", 0), given.get("maxLength"), ascii=ascii)

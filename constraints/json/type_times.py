@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from .formats import DATE
 from .type_marks import Schema, differing, refused
 from .type_ranges import between, whole
 from .type_texts import matching
@@ -101,11 +102,7 @@ def datetimes(schema: Any, now: Callable[..., datetime] = datetime.now) -> Schem
     return found
 
 
-_DAYS = (
-    r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
-)
-_LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
-DAY_OF_MONTH = rf"^(?:\d{{4}}-(?:{_DAYS})|{_LEAP}-02-29)"
+DAY_OF_MONTH = f"^{DATE}"
 
 
 def as_utc(value: datetime) -> datetime:

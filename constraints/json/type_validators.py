@@ -89,10 +89,7 @@ def functions(core: Any) -> Iterator[Any]:
 
 
 def followed(schema: Schema, core: Any, folds: bool = False) -> Schema:
-    """Return a schema with what the functions of its core schema say: texts of a type, bounds, marks.
-
-    ``folds``: whether the configuration makes all letters small, or all large.
-    """
+    """Return a schema with what the functions of its core schema say; ``folds``: whether the configuration changes letters."""
     own = core.get("metadata", {})
     is_written = own.get("pydantic_js_functions") or own.get("pydantic_js_annotation_functions")
     if is_written:  # by a function, which need not have asked for the schemas of the parts
@@ -125,12 +122,8 @@ def checked(schema: Schema, function: Any, core: Any, folds: bool) -> Schema:
         return {**schema, "format": "pydantic-email"}
     if module == "pydantic.types" and name == "ByteSize._validate":
         units = "|".join(map(any_case, function.__self__.byte_sizes))
-        return {
-            "anyOf": [
-                matching(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?"),
-                {"type": "integer", "minimum": 0},
-            ]
-        }
+        text = matching(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?")
+        return {"anyOf": [text, {"type": "integer", "minimum": 0}]}
     if module == "pydantic.types" and name in ENCODED:
         encoder = function.__self__.encoder
         if encoder.__module__ != "pydantic.types":
@@ -163,7 +156,6 @@ def of_encoded(schema: Schema, core: Any, folds: bool) -> Schema:
     if core["type"] == "bytes":
         if schema.get("pattern") not in (None, ONLY_ASCII):
             return refused("val_json_bytes: bytes in base 64 would be encoded twice; take bytes itself")
-        # ASCII as it is
         schema = {key: value for key, value in schema.items() if key not in ("pattern", MARK)}
     elif folds or core.get("to_lower") or core.get("to_upper"):
         schema = validated(schema, "the decoder of a text whose letters were changed")

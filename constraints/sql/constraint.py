@@ -182,9 +182,7 @@ def constant(value: Any, path: str) -> str:
     if isinstance(value, str):
         return "'" + validation.check_text(value, path).replace("'", "''") + "'"
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise UnsupportedConstraint(
-            f"a value is a text or a number, not {validation.short(value)}", path=path
-        )
+        raise UnsupportedConstraint(f"a value is a text or number, not {validation.short(value)}", path=path)
     return repr(value)
 
 

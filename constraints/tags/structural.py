@@ -13,7 +13,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partialmethod, reduce
 from typing import Any, Literal
 
 from ...errors import FormatError, UnsupportedConstraint
@@ -76,11 +76,10 @@ def structural_tag(
     (True, False)
     """
     check_choice(on_narrowed)
-    if isinstance(spec, str):
-        try:
-            spec = json.loads(spec.removeprefix("\ufeff"))
-        except ValueError as error:
-            raise FormatError(f"the structural tag is not JSON: {error}") from None
+    try:
+        spec = json.loads(spec.removeprefix("\ufeff")) if isinstance(spec, str) else spec
+    except ValueError as error:
+        raise FormatError(f"the structural tag is not JSON: {error}") from None
     if not isinstance(spec, Mapping):
         raise FormatError(f"a structural tag is an object, not {spec!r:.60}")
     if "structures" in spec:
@@ -137,20 +136,17 @@ class FormatReader(TokenNames):
     def _json_schema(self, spec: Any, path: str, ends: Ends) -> Constraint:
         schema, style = get(spec, "json_schema", path), spec.get("style", "json")
         without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
-        any_order = bool(spec.get("any_order", False))
         most = self.count(spec, "max_whitespace_cnt", path, MOST_BLANK)
         written: ParameterStyle | Space = "flexible" if most is None else most
         if isinstance(style, str) and style in STYLES:
             written = STYLES[style].relaxed(most)
         elif style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
-        place, told = f"{path}/json_schema", self.on_narrowed
-        return closed(
-            schema_values(
-                schema, written, path=place, without=without, any_order=any_order, on_narrowed=told
-            ),
-            ends,
+        place, told, any_order = f"{path}/json_schema", self.on_narrowed, bool(spec.get("any_order", False))
+        found = schema_values(
+            schema, written, path=place, without=without, any_order=any_order, on_narrowed=told
         )
+        return closed(found, ends)
 
     def count(self, spec: Any, key: str, path: str, most: int = limits.COUNT) -> int | None:
         """Return a number that a format may have."""
@@ -187,18 +183,15 @@ class FormatReader(TokenNames):
         content = self.read(get(spec, "content", path), f"{path}/content", ends)
         return content | closed(literal(""), ends)
 
-    def _plus(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        return self._times(spec, path, ends, 1, None)
-
-    def _star(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        return self._times(spec, path, ends, 0, None)
-
     def _repeat(self, spec: Any, path: str, ends: Ends) -> Constraint:
         most = get(spec, "max", path)
         return self._times(spec, path, ends, get(spec, "min", path), None if most == -1 else most)
 
     def _times(self, spec: Any, path: str, ends: Ends, low: int, high: int | None) -> Constraint:
         return closed(self.read(get(spec, "content", path), f"{path}/content", None).repeat(low, high), ends)
+
+    _star = partialmethod(_times, low=0, high=None)
+    _plus = partialmethod(_times, low=1, high=None)
 
     def _tag(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return closed(self.tag(spec, path).after(), ends)
@@ -208,9 +201,8 @@ class FormatReader(TokenNames):
         begin, end = self.mark(spec, "begin", path), self.mark(spec, "end", path)
         stops: list[str] = [end] if isinstance(end, str) else list(end)
         if not isinstance(begin, str) or not all(isinstance(stop, str) for stop in stops) or not stops:
-            raise FormatError(
-                f"{path}: begin is a text, and end a text or several, not {begin!r:.60} and {end!r:.60}"
-            )
+            why = f"begin is a text, and end a text or several, not {begin!r:.60} and {end!r:.60}"
+            raise FormatError(f"{path}: {why}")
         return Tag(begin, self.read(get(spec, "content", path), f"{path}/content", stops))
 
     def tags(self, spec: Any, path: str) -> list[Tag]:
@@ -264,12 +256,10 @@ class FormatReader(TokenNames):
         return self._triggered_tags(asked, path, ends)
 
     def _token_dispatch(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        rules = [
-            [self.text(rule[0], f"{path}/rules/{i}"), *rule[1:]]
-            if isinstance(rule, list | tuple) and rule
-            else rule
-            for i, rule in enumerate(get(spec, "rules", path))
-        ]
+        rules = list(get(spec, "rules", path))
+        for i, rule in enumerate(rules):
+            if isinstance(rule, list | tuple) and rule:
+                rules[i] = [self.text(rule[0], f"{path}/rules/{i}"), *rule[1:]]
         return self._dispatch({**spec, "rules": rules, "excludes": self.excluded(spec, path)}, path, ends)
 
     def dispatched(

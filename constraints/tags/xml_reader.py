@@ -7,23 +7,19 @@ A style without types leaves open whether ``3`` is a number or a text: it is the
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...errors import FormatError
+from ..json.closed_objects import pointed
 from ..json.constraint import json_schema
 from .xml_styles import SPACE, ParameterStyle
 
-KINDS = {
-    "true": "string",
-    "raw": "string",
-    "list": "array",
-    "dict": "object",
-    "array": "array",
-    "object": "object",
-}
+KINDS = {"true": "string", "raw": "string", "list": "array", "dict": "object"}
+KINDS |= {kind: kind for kind in ("array", "object")}
 """What the types that styles write say of the way a value is written: as it is, in elements, or else as JSON."""
 
 INFINITE = re.compile(r'("(?:\\.|[^"\\])*")|Infinity')
@@ -62,28 +58,21 @@ class XmlReader:
         """Return the members of an object that stand from a position on, and where they end."""
         if self.style.quote:
             return self.quoted(text, at, schema)
-        found, declared = dict[str, Any](), {self.written(name): name for name in self.declared(schema)}
+        found, entities = dict[str, Any](), self.style.entities
+        declared = {
+            "".join(entities.get(char, char) for char in name): name for name in self.declared(schema)
+        }
         names = "|".join([*map(re.escape, declared), "(?!/).+?"])
         begin = self.pattern(self.style.begin, f"(?P<name>{names})")
         while (begun := begin.match(text, at)) is not None:
             name = declared.get(begun["name"])
             if name is None:
-                if self.is_item(text, at):
+                if self.item is not None and self.item.match(text, at):  # which looks like a member
                     break
-                name = self.unwritten(begun["name"])
+                name = html.unescape(begun["name"]) if entities else begun["name"]
             end = self.style.end.replace("{name}", begun["name"])
             found[name], at = self.value(text, begun, end, self.inner(schema, name))
         return found, at
-
-    def written(self, name: str) -> str:
-        """Return a name with entities."""
-        return "".join(self.style.entities.get(char, char) for char in name)
-
-    def unwritten(self, name: str) -> str:
-        """Return a name whose entities are characters."""
-        entities = {written: char for char, written in self.style.entities.items()}
-        found = re.compile("|".join(map(re.escape, entities)))
-        return found.sub(lambda each: entities[each[0]], name) if entities else name
 
     def declared(self, schema: Any) -> list[str]:
         """Return the names of the members that a schema declares, the longest first: one may begin with another."""
@@ -95,15 +84,13 @@ class XmlReader:
         """Return the value that stands at a position in a style with a quote, and where it ends."""
         quote, sign = self.style.quote, text[at : at + 1]
         if text.startswith(quote, at):
-            start = at + len(quote)
-            stop = text.find(quote, start)
-            if stop < 0:
+            found, closed, _ = text[at + len(quote) :].partition(quote)
+            if not closed:
                 raise FormatError(f"{text[at:][:60]!r} does not end in {quote!r}")
-            return text[start:stop], stop + len(quote)
+            return found, at + len(quote + found + quote)
         if sign not in ("{", "["):
             return json.JSONDecoder().raw_decode(text, at)
-        members, items, at = dict[str, Any](), list[Any](), at + 1
-        declared = self.declared(schema)
+        members, items, at, declared = dict[str, Any](), list[Any](), at + 1, self.declared(schema)
         while text[at : at + 1] not in ("}", "]"):
             at += text.startswith(",", at) if members or items else 0
             if sign == "[":
@@ -114,14 +101,6 @@ class XmlReader:
             name = next(known, None) or text[at:].partition(":")[0]
             members[name], at = self.quoted(text, at + len(name) + 1, self.inner(schema, name))
         return (items if sign == "[" else members), at + 1
-
-    def is_item(self, text: str, at: int) -> bool:
-        """Return whether an item of an array begins at a position, which in some styles looks like a member."""
-        return (
-            self.item is not None
-            and "type" not in self.item.groupindex
-            and self.item.match(text, at) is not None
-        )
 
     def items(self, text: str, at: int, schema: Any) -> tuple[list[Any], int]:
         """Return the items of an array that stand from a position on, and where they end."""
@@ -136,7 +115,7 @@ class XmlReader:
         written = begun.groupdict().get("type")
         kind, start = KINDS.get(written or "", "" if written is None else "json"), begun.end()
         if kind != "string":
-            found = self.structures(text, start, end, kind, schema)
+            found = self.values(text, start, end, kind, schema)
             known = next((each for each in found if kind or self.allows(schema, each[0])), None)
             if known is not None:
                 return known
@@ -147,9 +126,7 @@ class XmlReader:
             raise FormatError(f"{text[start:][:60]!r} does not end in {end!r}")
         return self.plain(text[start:stop], kind, schema), stop + len(end)
 
-    def structures(
-        self, text: str, start: int, end: str, kind: str, schema: Any
-    ) -> Iterator[tuple[Any, int]]:
+    def values(self, text: str, start: int, end: str, kind: str, schema: Any) -> Iterator[tuple[Any, int]]:
         """Yield the values but for strings that a text may stand for up to the end of its element, and where this is."""
         read: list[Callable[[str, int, Any], tuple[Any, int]]] = []
         if self.style.item is not None and kind in ("array", "object", ""):
@@ -192,16 +169,10 @@ class XmlReader:
         return listed[step] if step < len(listed) else schema.get("items", True)
 
     def target(self, schema: Any) -> Any:
-        """Return the schema to which references within the document lead."""
+        """Return the schema to which references within the document lead, True if it is not found."""
         for _ in range(100):
             if not isinstance(schema, Mapping) or not str(schema.get("$ref", "")).startswith("#/"):
                 break
-            found: Any = self.root
-            for step in schema["$ref"][2:].split("/"):
-                found = (
-                    found.get(step.replace("~1", "/").replace("~0", "~"), True)
-                    if isinstance(found, Mapping)
-                    else True
-                )
-            schema = found
+            found = pointed(self.root, schema["$ref"])
+            schema = True if found is None else found
         return schema

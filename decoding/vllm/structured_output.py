@@ -62,9 +62,7 @@ class Spec(NamedTuple):
         Raises :class:`UnsupportedConstraint` for an unknown kind, and for text that should be JSON and is not.
         """
         if self.kind not in KINDS:
-            raise UnsupportedConstraint(
-                f"structured output of the kind {self.kind} is not supported", path=""
-            )
+            raise UnsupportedConstraint(f"structured output of kind {self.kind} is not supported", path="")
         description: Any = '{"type": "object"}' if self.kind == "JSON_OBJECT" else self.text
         if self.kind in ("JSON", "JSON_OBJECT", "CHOICE"):
             try:

@@ -50,9 +50,7 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
     if total < 2.0**53:
         return round(total)
     if total == inf:
-        raise CircuitError(
-            "count: more than 10^308 sequences; log_marginal gives the logarithm of their number"
-        )
+        raise CircuitError("count: more than 10^308 sequences; log_marginal gives the log of their number")
     found, modulus = 0, 1
     for prime in _primes():
         remainder = round(float(root(model, Residue(prime), evidence, len(variables), None)))

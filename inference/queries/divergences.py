@@ -123,9 +123,7 @@ def hellinger(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
 
 def _order(alpha: float, name: str) -> float:
     if not 0 < alpha < inf or alpha == 1:
-        raise CircuitError(
-            f"{name}: α must be positive, finite and not 1, not {alpha}; at 1 it is kl_divergence"
-        )
+        raise CircuitError(f"{name}: α is positive, finite and not 1, not {alpha}; at 1 it is kl_divergence")
     return float(alpha)
 
 

@@ -180,9 +180,8 @@ def _ratio(above: Tensor, below: Tensor) -> Tensor:
 
 
 def _circuit(model: Model, n: int | None) -> Circuit:
-    return at_least_single(
-        model if isinstance(model, Circuit) else model.unroll(len(prepare(model, None, n)[1]))
-    )
+    circuit = model if isinstance(model, Circuit) else model.unroll(len(prepare(model, None, n)[1]))
+    return at_least_single(circuit)
 
 
 def check_determined(circuit: Circuit, operation: str, name: str) -> None:

@@ -8,6 +8,7 @@ W is the mean variance within a half, B/n the variance of the halves' means. R̂
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,8 +19,8 @@ from torch import Tensor
 
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel
-from .confidence import check_function
 from .particles import Particles
+from .user_function import check_function
 
 K = TypeVar("K", bound=Hashable)
 
@@ -92,14 +93,13 @@ class MarkovChains:
 
     def expectation(self, f: Callable[[Draw], float]) -> float:
         """Return the mean of f over the samples: the estimate of E[f(x)] under p_lm(x | C) · Ψ(x)."""
-        return sum(check_function(f, "expectation: f")(draw) for draw in self.samples) / len(self.samples)
+        total: float = sum(map(check_function(f, "expectation: f"), self.samples))
+        return total / len(self.samples)
 
     def group_by(self, key: Callable[[Draw], K]) -> dict[K, float]:
         """Return the share of each group of samples with equal ``key``, the largest first."""
-        counts: dict[K, float] = {}
-        for group in map(check_function(key, "group_by: key"), self.samples):
-            counts[group] = counts.get(group, 0.0) + 1 / len(self.samples)
-        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+        counts: Counter[K] = Counter(map(check_function(key, "group_by: key"), self.samples))
+        return {group: count / len(self.samples) for group, count in counts.most_common()}
 
 
 def split_r_hat(values: Float[Tensor, "chains samples"]) -> float:

@@ -13,10 +13,9 @@ variance (Olsson & Douc 2019). The largest V over all resamplings is taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -24,8 +23,6 @@ from torch import Tensor
 
 from ...errors import EvidenceError
 from ..arguments import short
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -113,10 +110,3 @@ def check_level(level: float, name: str) -> float:
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise EvidenceError(f"{name}: level must be between 0 and 1, such as 0.95, not {short(level)}")
     return float(level)
-
-
-def check_function(value: Callable[[Any], R], name: str) -> Callable[[Any], R]:
-    """Return the function; raise :class:`EvidenceError`, which names the argument, for what cannot be called."""
-    if not callable(value):
-        raise EvidenceError(f"{name} must be a function of one answer, not {short(value)}")
-    return value

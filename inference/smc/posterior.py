@@ -23,21 +23,14 @@ from ...argument_checks import whole
 from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
-from .confidence import (
-    Estimate,
-    Spread,
-    check_function,
-    check_level,
-    interval_of_mean,
-    interval_of_share,
-    spread,
-)
+from .confidence import Estimate, Spread, check_level, interval_of_mean, interval_of_share, spread
 from .field import Field, Listed, field_of
 from .proposals import draw_tokens
 from .report import as_dict, as_figure, as_html, shortened
 from .resampling import effective_sample_size
 from .strength import Strength
 from .trace import Trace
+from .user_function import check_function
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -228,15 +221,8 @@ class Posterior:
     @property
     def particles(self) -> list[Particle]:
         """All particles, including those of weight zero."""
-        rows = zip(
-            self.token_ids,
-            self.texts,
-            self.weights.tolist(),
-            self.log_weights.tolist(),
-            self.log_probs.tolist(),
-            strict=True,
-        )
-        return [Particle(*row) for row in rows]
+        numbers = (column.tolist() for column in (self.weights, self.log_weights, self.log_probs))
+        return [Particle(*row) for row in zip(self.token_ids, self.texts, *numbers, strict=True)]
 
     @property
     def accepted(self) -> list[Particle]:

@@ -150,9 +150,7 @@ class Local(Tabular):
 
     def __init__(self, temperature: float = 1.0) -> None:
         if not temperature > 0:
-            raise EvidenceError(
-                f"{type(self).__name__}: the temperature must be positive, it is {temperature}"
-            )
+            raise EvidenceError(f"{type(self).__name__}: the temperature must be positive, not {temperature}")
         self.temperature = temperature
 
     def _tempered(self, step: Step) -> Float[Tensor, "rows vocab"]:

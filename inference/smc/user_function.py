@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from ...errors import PotentialError
+from ...errors import EvidenceError, PotentialError
+from ..arguments import short
 
 CACHE_SIZE = 1 << 16  # values; beyond, the older half is dropped
 
@@ -119,6 +120,13 @@ class UserFunction:
 def log_of(value: float) -> float:
     """Return log of a number ≥ 0; −∞ for zero."""
     return math.log(value) if value > 0 else -math.inf
+
+
+def check_function(value: Any, name: str) -> Any:
+    """Return the function; raise :class:`EvidenceError`, which names the argument, for what cannot be called."""
+    if not callable(value):
+        raise EvidenceError(f"{name} must be a function of one answer, not {short(value)}")
+    return value
 
 
 def _attempt(function: Callable[[Any], Any], argument: Any) -> Any:

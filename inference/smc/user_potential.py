@@ -64,9 +64,7 @@ class FunctionPotential(Potential):
         name: str | None = None,
     ) -> None:
         if timeout is not None and (processes < 1 or timeout <= 0):
-            raise EvidenceError(
-                "FunctionPotential: a time limit must be positive and needs processes=1 or more"
-            )
+            raise EvidenceError("FunctionPotential: a time limit is positive and needs processes=1 or more")
         if processes and batched:
             raise EvidenceError("FunctionPotential: processes take one text at a time; leave batched out")
         if final is not None and twist:

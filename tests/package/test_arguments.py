@@ -245,9 +245,9 @@ FA = tt.Automaton.from_edges
 POSTERIOR = tt.smc(tt.CircuitLM(HMM), [], ANY, particles=2, max_new_tokens=2, seed=0)
 CHAINS = tt.inference.smc.mcmc(tt.CircuitLM(HMM), [], ANY, samples=16, max_new_tokens=2, seed=0)
 REFUSED = [
-    (lambda: FA([(0, 1, 10**12)], 0, [0], 2), TooManyStates, "1,000,000,000,001 states, more than"),
-    (lambda: FA([(0, 1, 0)], 0, [10**12], 2), TooManyStates, "1,000,000,000,001 states, more than"),
-    (lambda: FA([(0, 1, 0)], 0, [0], 10**12), TooManyStates, "1,000,000,000,000 tokens, more than"),
+    (lambda: FA([(0, 1, 10**12)], 0, [0], 2), TooManyStates, "1,000,000,000,001 states; number them"),
+    (lambda: FA([(0, 1, 0)], 0, [10**12], 2), TooManyStates, "1,000,000,000,001 states; number them"),
+    (lambda: FA([(0, 1, 0)], 0, [0], 10**12), TooManyStates, "1,000,000,000,000 tokens; number them"),
     (lambda: tt.save("x", "folder"), FormatError, r"save: expected a circuit or a chain, not 'x' \(str\)"),
     (lambda: tt.save(HMM, None), StorageError, "None cannot be made a directory"),
     (lambda: ANY.save(3), StorageError, "3 cannot be made a directory"),

@@ -43,7 +43,7 @@ def test_files_beside_a_grammar_are_imported_from(folder):
         ('start: "x"\n%import .missing.a', "missing.lark was looked for in"),
         ('start: "x"\n%import missing.a', "common, lark, python, unicode can be imported from"),
         ('start: "x"\n%import .other.zz', "it has no 'zz'"),
-        ("start: start\n%import .one.start", "which imports this grammar"),
+        ("start: start\n%import .one.start", "which imports this one"),
     ],
 )
 def test_what_is_not_there_to_import_is_named(folder, text, message):
