@@ -80,8 +80,9 @@ def _parts(run: Run, kind: OutputType[Any]) -> Iterator[Part]:
         text = texts(run.particles.token_ids(0)).rstrip(REPLACEMENT)
         if text.startswith(shown) and text != shown:
             written = kind.json_of(text)
-            reads = written is not None and kind.parse is not str
-            value = partial_value(written, lambda closed: kind.parse(kind.after + closed)) if reads else None
+            value = None
+            if written is not None and kind.parse is not str:
+                value = partial_value(written, lambda closed: kind.parse(kind.after + closed))
             yield Part(text, text[len(shown) :], value, False, written)
             shown = text
     post = run.posterior()

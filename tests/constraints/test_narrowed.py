@@ -210,9 +210,7 @@ def test_one_of_in_python_syntax_takes_away_whole_alternatives():
     ]
 
 
-MEMBERS = [
-    dict(zip(names, (1, 2, 3), strict=False)) for n in range(4) for names in itertools.permutations("abc", n)
-]
+MEMBERS = [dict(zip(p, (1, 2, 3), strict=False)) for n in range(4) for p in itertools.permutations("abc", n)]
 
 
 def objects(names, **more):
@@ -232,9 +230,7 @@ def objects(names, **more):
 def test_objects_of_several_schemas_in_python_syntax_are_put_together(parts):
     """Members stand in the order in which they are first declared; every set of members that is valid has a text."""
     constraint = calls({"allOf": parts}, syntax="python")
-    order = list(
-        dict.fromkeys(name for part in parts if part is not True for name in part.get("properties", {}))
-    )
+    order = list(dict.fromkeys(name for p in parts if p is not True for name in p.get("properties", {})))
     said = any("additionalProperties" in part for part in parts if part is not True)
     for members in MEMBERS:
         valid = jsonschema.Draft202012Validator({"allOf": parts}).is_valid(members)

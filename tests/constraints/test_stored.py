@@ -9,9 +9,7 @@ from tractile.constraints.cache import store
 from tractile.decoding import request
 from tractile.errors import FormatError
 
-VOCAB = Vocabulary(
-    [None, *(bytes([each]) for each in range(256)), b'"a', b'": ', b"12", b"ab"], eos_token_id=0
-)
+VOCAB = Vocabulary([None, *(bytes([b]) for b in range(256)), b'"a', b'": ', b"12", b"ab"], eos_token_id=0)
 TREE = {
     "type": "object",
     "properties": {"kind": {"enum": ["leaf", "tree"]}, "children": {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}},

@@ -90,7 +90,7 @@ def test_a_budget_takes_no_memory_that_the_constraint_does_not(text):
 
 def test_a_bound_that_may_not_be_the_least_is_said():
     strings, plain = (
-        json_schema(each).compile(VOCAB) for each in (STRINGS | {"minItems": 25}, {"type": "integer"})
+        json_schema(e).compile(VOCAB) for e in (STRINGS | {"minItems": 25}, {"type": "integer"})
     )
     with pytest.raises(tt.errors.BudgetTooSmall, match="upper bound") as told:
         tt.gcd(strings, horizon=10).start()

@@ -79,9 +79,7 @@ def law(lm, guide, fa, kind):
     return found
 
 
-cases = pytest.mark.parametrize(
-    ("lm", "fa", "kind"), list(itertools.product([0, 1], [0, 1], ["gcd", "pgcd"]))
-)
+cases = pytest.mark.parametrize(("lm", "fa", "kind"), itertools.product([0, 1], [0, 1], ["gcd", "pgcd"]))
 
 
 @cases

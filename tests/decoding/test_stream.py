@@ -66,9 +66,7 @@ def test_members_and_items_come_when_they_are_complete():
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('a"\\{}[],:é\n😀', max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text('a"{,', max_size=3), inner, max_size=3)
-    ),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text('a"{,', max_size=3), one, max_size=3),
     max_leaves=8,
 )
 
@@ -128,9 +126,7 @@ def test_calls_run_beside_an_event_loop():
                 ticks += 1
 
         beside = asyncio.create_task(clock())
-        calls = [
-            tt.decoding.generate_async(MODEL, TOKENIZER, PROMPT, Pet, seed=seed, **more) for seed in (1, 2)
-        ]
+        calls = [tt.decoding.generate_async(MODEL, TOKENIZER, PROMPT, Pet, seed=n, **more) for n in (1, 2)]
         streams = [written(seed) for seed in (3, 4)]
         found = await asyncio.gather(*calls, *streams)
         beside.cancel()
@@ -142,7 +138,7 @@ def test_calls_run_beside_an_event_loop():
 
     more = {"max_new_tokens": 40, "particles": 4}
     values, streams, ticks = asyncio.run(both())
-    assert values == [tt.generate(MODEL, TOKENIZER, PROMPT, Pet, seed=seed, **more) for seed in (1, 2)]
+    assert values == [tt.generate(MODEL, TOKENIZER, PROMPT, Pet, seed=n, **more) for n in (1, 2)]
     assert streams == [parts_of(Pet, max_new_tokens=40, seed=seed) for seed in (3, 4)]
     assert ticks > len(streams[0])
 
@@ -213,9 +209,7 @@ def test_the_string_that_is_being_written_is_part_of_the_whole(value, ascii_only
 def test_every_beginning_inside_a_string_value_is_growing():
     text = '{"a": "x\\"y\\\\\\u00e9", "b": {"c": [1, "d", {"e/f": "g"}]}, "h": 2}'
     spans = [('"x', "/a", 12), ('"d', "/b/c/1", 1), ('"g', "/b/c/2/e~1f", 1)]
-    expected = {
-        text.index(begin) + n: pointer for begin, pointer, length in spans for n in range(1, length + 2)
-    }
+    expected = {text.index(begin) + n: place for begin, place, length in spans for n in range(1, length + 2)}
     found = {n: growing_json(text[:n])[1] for n in range(len(text)) if growing_json(text[:n])}
     assert found == expected
     assert growing_json(text[:12]) == ({"a": 'x"y'}, "/a")

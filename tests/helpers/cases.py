@@ -9,8 +9,8 @@ A table is a sentence that says why, and one case, or several in ``cases``; what
 
 The constraint is a function of ``tractile.constraints`` and its first argument (``regex``, ``sql``, ``keywords`` …), which is
 written as text where it is JSON (``json_schema``, ``tool_calls`` …); or ``lark``, ``gbnf``, ``ebnf``, ``abnf`` and a grammar; or
-``expression``, in Python. ``$name`` is what stands under that name in the table ``given``. ``with`` has named arguments.
-A text may be a list of pieces, each with how often it is repeated: ``["(", 40, "x", ")", 40]``.
+``expression``, in Python (``tractile`` is the package). ``$name`` is what stands under that name in the table ``given``; ``with``
+has named arguments. A text may be a list of pieces, each with how often it is repeated: ``["(", 40, "x", ")", 40]``.
 
     has, not        texts that the constraint has, and has not
     narrowed        the keywords of its ``narrowed``, in order of the alphabet
@@ -85,7 +85,8 @@ class Case:
         """Return the constraint, made anew."""
         given, options = self.given, self.options
         if self.door == "expression":
-            return eval(given, {"__builtins__": {}}, vars(tt.constraints) | {"tt": tt.constraints})
+            names = vars(tt.constraints) | {"tt": tt.constraints, "tractile": tt}
+            return eval(given, {"__builtins__": {}}, names)
         if self.door in AS_JSON:
             given = json.loads(given)
         if self.door in SYNTAXES:
@@ -145,9 +146,7 @@ def asked(place: str, door: str | None = None) -> list[Any]:
     """Return the cases that a place is asked, by table: all, or those of a door. Those that name it in ``skip`` are left out."""
     tables = []
     for name, cases in groups().items():
-        found = [
-            case for case in cases if place not in case.skip and (case.error is None or place == "errors")
-        ]
+        found = [c for c in cases if place not in c.skip and (c.error is None or place == "errors")]
         found = [case for case in found if door in (None, case.door)]
         if found:
             tables.append(pytest.param(found, id=re.sub(r"[^\w:]+", "_", name)))

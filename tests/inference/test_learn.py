@@ -132,9 +132,8 @@ def test_gaussian_step_is_the_weighted_moments(random):
 
 
 def test_variances_stay_above_their_floor():
-    circuit = builders.factorised(
-        [Gaussian(torch.zeros(1, dtype=F64), torch.ones(1, dtype=F64), min_variance=0.01)]
-    )
+    bell = Gaussian(torch.zeros(1, dtype=F64), torch.ones(1, dtype=F64), min_variance=0.01)
+    circuit = builders.factorised([bell])
     new = em(circuit, torch.full((5, 1), 3.0, dtype=F64), epochs=3).model
     assert new.layer(0).mean.item() == pytest.approx(3)
     assert new.layer(0).variance.item() == pytest.approx(0.01)
@@ -155,9 +154,7 @@ def test_em_on_an_hmm_is_baum_welch(transition, pseudocount):
         torch.testing.assert_close(counts.of(weight), general.of(weight))
     new, _ = em_step(hmm, data, pseudocount=pseudocount)
     half, _ = em_step(hmm, data, pseudocount=pseudocount, step=0.5)
-    steps = [
-        [model.initial_probs, *model.transition.parameters(), model.emission_probs] for model in (new, half)
-    ]
+    steps = [[m.initial_probs, *m.transition.parameters(), m.emission_probs] for m in (new, half)]
     for weight, after, between in zip(weights, *steps, strict=True):
         expected = general.of(weight) + pseudocount * (weight > 0)
         torch.testing.assert_close(after, expected / expected.sum(-1, keepdim=True))
@@ -349,9 +346,8 @@ def test_what_em_cannot_fit_says_so(random):
     kron = Kron(Dense(random.rows(1, 2)), Dense(random.rows(1, 2)))
     with pytest.raises(ShapeError):
         circuit.sum(Sum(kron, kron), *nodes)
-    circuit.sum(
-        Sum(Dense(random.rows(1, 4)), Incidence(torch.tensor([0]), torch.tensor([1]), (1, 4))), *nodes
-    )
+    fixed = Incidence(torch.tensor([0]), torch.tensor([1]), (1, 4))
+    circuit.sum(Sum(Dense(random.rows(1, 4)), fixed), *nodes)
     with pytest.raises(CircuitError, match="no weights that can be fitted"):
         em_step(circuit, torch.zeros(1, 1, dtype=torch.long))
 

@@ -289,9 +289,8 @@ def test_chains(kind, data):
 @settings(max_examples=3, deadline=None, phases=SEEDS)
 def test_next_token_of_every_chain_in_every_semiring(inputs, semiring, data):
     """Rows with budgets of their own, at every prefix of random walks."""
-    model, horizon = data.draw(
-        zoo.zoo_chains(operator=data.draw(st.sampled_from(list(zoo.LEAVES))), inputs=inputs)
-    )
+    operator = data.draw(st.sampled_from(list(zoo.LEAVES)))
+    model, horizon = data.draw(zoo.zoo_chains(operator=operator, inputs=inputs))
     kind = SEMIRINGS[semiring]
     mode = "paths" if kind == "support" else kind
     tables = {n: getattr(model, mode)(n) for n in range(1, horizon + 1)}

@@ -375,7 +375,6 @@ def test_circuits_of_16_bits_are_read_alike_by_every_operation(dtype):
     coin = tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([0.003], dtype=dtype))])
     single, x = coin.map(torch.Tensor.float), torch.tensor([[0], [1]])
     assert abs(tt.inference.kl_divergence(coin, single)) < 1e-6
-    assert torch.allclose(tt.entropy(coin), tt.entropy(single), atol=1e-6)
     for change in (tt.inference.normalise, lambda given: tt.inference.power(given, 2)):
         assert torch.allclose(tt.log_marginal(change(coin), x), tt.log_marginal(change(single), x), atol=1e-6)
     two = tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([0.003], dtype=dtype))] * 2)

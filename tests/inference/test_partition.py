@@ -112,18 +112,16 @@ def test_a_state_that_falls_behind_for_long_and_counts_at_the_end(dtype):
     for n in (50, 100, 1200):
         expected = math.log(1e-30 + 0.5**n) if n < 1000 else math.log(1e-30)
         torch.testing.assert_close(tt.partition(chain, n=n).item(), expected, rtol=1e-6, atol=0)
-    only = tt.circuits.Chain((ends[0],), Identity(2), both, right, (torch.tensor([0.0, 1.0]),)).to(
-        dtype=dtype
-    )
+    last = torch.tensor([0.0, 1.0])
+    only = tt.circuits.Chain((ends[0],), Identity(2), both, right, (last,)).to(dtype=dtype)
     assert tt.partition(only, n=1200).item() == pytest.approx(1200 * math.log(0.5), rel=1e-6)
 
 
 def test_what_has_no_sequence_is_minus_infinity():
     first, second = (tt.HMM([1.0], [[1.0]], [row]) for row in ([1.0, 0.0], [0.0, 1.0]))
     assert tt.partition(first * second, n=5) == -torch.inf
-    dies = tt.circuits.Chain(
-        (torch.ones(1),), Identity(1), first.inputs, Dense(torch.zeros(1, 1)), (torch.ones(1),)
-    )
+    end = (torch.ones(1),)
+    dies = tt.circuits.Chain(end, Identity(1), first.inputs, Dense(torch.zeros(1, 1)), end)
     assert tt.partition(dies, n=3) == -torch.inf
 
 

@@ -151,12 +151,9 @@ def test_a_continuous_chain():
     )  # fmt: skip
     x = torch.tensor([[-9.0, float("nan"), 11.0, 10.0]])
     assert tt.viterbi(chain, x)[0][0, [0, 2, 3]].tolist() == [0, 1, 1]
-    torch.testing.assert_close(
-        tt.smooth(chain, x)[0, 1].exp(), torch.tensor([0.5, 0.5]).double(), atol=1e-5, rtol=0
-    )
-    torch.testing.assert_close(
-        tt.filter(chain, x)[0, 1].exp(), torch.tensor([0.9, 0.1]).double(), atol=1e-5, rtol=0
-    )
+    for query, share in ((tt.smooth, 0.5), (tt.filter, 0.9)):
+        expected = torch.tensor([share, 1 - share]).double()
+        torch.testing.assert_close(query(chain, x)[0, 1].exp(), expected, atol=1e-5, rtol=0)
 
 
 def test_what_is_refused():
@@ -190,6 +187,5 @@ def test_figures_are_those_of_hmmlearn():
         score, path = theirs.decode(row[:, None])
         assert path.tolist() == states[i].tolist()
         assert math.isclose(score, float(scores[i]), rel_tol=1e-10)
-        assert math.isclose(
-            theirs.score(row[:, None]), float(tt.log_marginal(ours, x[i].tolist())), rel_tol=1e-10
-        )
+        log_p = float(tt.log_marginal(ours, x[i].tolist()))
+        assert math.isclose(theirs.score(row[:, None]), log_p, rel_tol=1e-10)

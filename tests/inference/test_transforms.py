@@ -98,9 +98,8 @@ def test_derivatives_forwards_backwards_and_by_row(model):
     _, forward = torch.func.jvp(lambda ws: log_p(ws, TOKENS).sum(), (weights,), (direction,))
     torch.testing.assert_close(forward, torch.stack([g.sum() for g in expected]).sum())
 
-    rows = torch.vmap(torch.func.grad(lambda ws, x: log_p(ws, x[None]).sum()), in_dims=(None, 0))(
-        weights, TOKENS
-    )
+    gradient = torch.func.grad(lambda ws, x: log_p(ws, x[None]).sum())
+    rows = torch.vmap(gradient, in_dims=(None, 0))(weights, TOKENS)
     torch.testing.assert_close([g.sum(0) for g in rows], expected)
 
 
@@ -109,7 +108,6 @@ def test_vmap_over_parameters_is_an_ensemble():
     others = torch.stack([hmm(seed).transition.weight for seed in range(4)])
     swap = lambda a: m.map(lambda w: a if w is m.transition.weight else w)  # noqa: E731
     together = torch.vmap(lambda a: tt.log_marginal(swap(a), TOKENS))(others)
-    one_by_one = torch.stack(
-        [tt.log_marginal(tt.HMM(m.initial_probs, a, m.emission_probs), TOKENS) for a in others]
-    )
+    single = (tt.HMM(m.initial_probs, a, m.emission_probs) for a in others)
+    one_by_one = torch.stack([tt.log_marginal(each, TOKENS) for each in single])
     torch.testing.assert_close(together, one_by_one)

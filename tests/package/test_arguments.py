@@ -8,15 +8,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.errors import (
-    EvidenceError,
-    FormatError,
-    ShapeError,
-    StorageError,
-    TooManyStates,
-    TractileError,
-    VocabularyMismatch,
-)
+from tractile.errors import EvidenceError, ShapeError, TractileError, VocabularyMismatch
 from tractile.inference import (
     Boolean,
     Log,
@@ -237,33 +229,3 @@ def test_scores_are_divided_by_the_total_of_the_semiring():
     best.advance([1])
     best.advance([0])
     assert best.ended() == tt.mpe(HMM, [1, 0])[1]
-
-
-# ------------------------------------------------------------------------------------------------ other arguments
-
-FA = tt.Automaton.from_edges
-POSTERIOR = tt.smc(tt.CircuitLM(HMM), [], ANY, particles=2, max_new_tokens=2, seed=0)
-CHAINS = tt.inference.smc.mcmc(tt.CircuitLM(HMM), [], ANY, samples=16, max_new_tokens=2, seed=0)
-REFUSED = [
-    (lambda: FA([(0, 1, 10**12)], 0, [0], 2), TooManyStates, "1,000,000,000,001 states; number them"),
-    (lambda: FA([(0, 1, 0)], 0, [10**12], 2), TooManyStates, "1,000,000,000,001 states; number them"),
-    (lambda: FA([(0, 1, 0)], 0, [0], 10**12), TooManyStates, "1,000,000,000,000 tokens; number them"),
-    (lambda: tt.save("x", "folder"), FormatError, r"save: expected a circuit or a chain, not 'x' \(str\)"),
-    (lambda: tt.save(HMM, None), StorageError, "None cannot be made a directory"),
-    (lambda: ANY.save(3), StorageError, "3 cannot be made a directory"),
-    (lambda: tt.load(3), FormatError, "3 is not a saved model"),
-    (lambda: tt.HMM.from_pretrained(None), FormatError, "None is not a saved model"),
-    (lambda: tt.sample(HMM, n=2, generator=5), EvidenceError, "sample: generator must be a torch.Generator"),
-    (lambda: POSTERIOR.group_by(None), EvidenceError, "group_by: key must be a function of one answer"),
-    (lambda: POSTERIOR.expectation("x"), EvidenceError, "expectation: f must be a function of one answer"),
-    (lambda: POSTERIOR.sample("x"), EvidenceError, "sample: n must be a whole number, 0 or more"),
-    (lambda: CHAINS.group_by(None), EvidenceError, "group_by: key must be a function of one answer"),
-    (lambda: CHAINS.expectation(3), EvidenceError, "expectation: f must be a function of one answer"),
-    (lambda: CHAINS.r_hat(3), EvidenceError, "r_hat: f must be a function of one answer"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("ask", "error", "said"), REFUSED, ids=[said for _, _, said in REFUSED])
-def test_an_argument_of_another_kind_is_refused_by_name(ask, error, said):
-    with pytest.raises(error, match=said):
-        ask()

@@ -55,9 +55,7 @@ def test_sets_of_states_are_counted(nfa):
         assert determinize(nfa, 0) is nfa
         return
     start, single = frozenset(nfa.start.tolist()), {frozenset([q]) for q in range(nfa.num_states)}
-    reached, every = (
-        closed(first, lambda states: after(nfa, states)) for first in ({start}, {start} | single)
-    )
+    reached, every = (closed(first, lambda some: after(nfa, some)) for first in ({start}, {start} | single))
     made = least(lambda limit: determinize(nfa, limit), min(several(reached), several(every)))
     assert made.is_deterministic
     small = least(lambda limit: dfa.minimize(nfa, limit), min(several(reached), several(every)))

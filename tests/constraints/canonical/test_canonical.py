@@ -111,9 +111,7 @@ def test_pieces_are_those_of_the_pre_tokenizer(name):
         pieces = [piece for piece, _ in split.pre_tokenize_str(text)]
         if "".join(pieces) == text:  # nothing is removed
             assert automaton.accepts(b"\xff".join(piece.encode() for piece in pieces))
-        other = re.sub(".", lambda m: m[0] + rng.choice(["", "", "\x00"]), text, flags=re.DOTALL).strip(
-            "\x00"
-        )
+        other = re.sub(".", lambda m: m[0] + rng.choice(["", "", "\x00"]), text, flags=re.S).strip("\x00")
         if other.split("\x00") != pieces and text:
             assert not automaton.accepts(other.encode().replace(b"\x00", b"\xff"))
 

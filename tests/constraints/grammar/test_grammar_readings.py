@@ -36,7 +36,7 @@ SMALL = {  # rules by name, each with its alternatives
 def lark(rules):
     quoted = {
         name: [
-            " ".join(each if each in rules else json.dumps(each) for each in one.split()) for one in options
+            " ".join(word if word in rules else json.dumps(word) for word in one.split()) for one in options
         ]
         for name, options in rules.items()
     }

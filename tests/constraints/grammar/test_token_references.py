@@ -71,7 +71,7 @@ def test_complements_leave_out_exponents_only_where_numbers_are_narrowed(number)
         assert {each.keyword for each in rest.narrowed} == {"token"}
     both = ~(found | json_schema({"type": "integer", "minimum": 3}, numbers=number))
     assert both.accepts("1e5") == (number == "plain")
-    assert {each.keyword for each in both.narrowed} == {"token"} | (
+    assert {cut.keyword for cut in both.narrowed} == {"token"} | (
         {"complement"} if number == "any" else set()
     )
     with pytest.raises(VocabularyMismatch, match=r"<\|call\|>"):

@@ -48,9 +48,7 @@ def draft_read(name: str) -> int:
     return 4 if accepts({"const": 1}, "2") else 6
 
 
-@pytest.mark.parametrize(
-    ("draft", "name"), [(draft, name) for draft, names in NAMES.items() for name in names]
-)
+@pytest.mark.parametrize(("draft", "name"), [(d, name) for d, names in NAMES.items() for name in names])
 def test_every_name_of_a_draft_is_read(draft, name):
     assert draft_read(name) == draft
 

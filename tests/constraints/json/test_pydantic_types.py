@@ -46,9 +46,7 @@ def test_addresses_of_mail_are_those_that_the_type_reads(name):
         TypeAdapter(described).validate_json(text)
 
 
-BASE64, OCTETS = (
-    kind(encoder=pydantic.Base64Encoder) for kind in (pydantic.EncodedStr, pydantic.EncodedBytes)
-)
+BASE64, OCTETS = (of(encoder=pydantic.Base64Encoder) for of in (pydantic.EncodedStr, pydantic.EncodedBytes))
 VALUES = [
     (pydantic.NaiveDatetime, ["2024-02-29T12:00:00", "2024-02-29T12:00:00.5"], ["2024-02-29T12:00:00Z", "2023-02-29T12:00:00"]),
     (pydantic.AwareDatetime, ["2024-02-29T12:00:00+01:00"], ["2024-02-29T12:00:00"]),
@@ -198,19 +196,8 @@ def test_what_a_function_refuses_is_said(described, said, caplog):
 
 
 def test_functions_that_a_schema_says_are_no_validators():
-    plain = [
-        TYPES[name]
-        for name in (
-            "IPv4Address",
-            "SecretStr",
-            "HttpUrl",
-            "Base64Bytes",
-            "Path",
-            "defaultdict",
-            "short SecretStr",
-        )
-    ]
-    assert all("validator" not in keywords(J(described, on_narrowed="ignore")) for described in plain)
+    plain = ["IPv4Address", "SecretStr", "HttpUrl", "Base64Bytes", "Path", "defaultdict", "short SecretStr"]
+    assert all("validator" not in keywords(J(TYPES[name], on_narrowed="ignore")) for name in plain)
 
 
 def test_generate_gives_what_a_validator_refuses_weight_zero():
@@ -280,9 +267,7 @@ def test_bounds_that_a_function_checks_are_bounds_of_the_constraint():
 def test_differences_stand_in_what_is_derived_from_a_constraint():
     found = J(TYPES["date from"], max_length=3, on_narrowed="ignore")
     assert not found.accepts('"2020-02-28"')
-    assert {each.keyword for each in J(pydantic.HttpUrl, max_depth=1, on_narrowed="ignore").narrowed} >= {
-        "format"
-    }
+    assert {n.keyword for n in J(pydantic.HttpUrl, max_depth=1, on_narrowed="ignore").narrowed} >= {"format"}
     assert date.fromisoformat(found.shortest().strip('"')) > date(2020, 2, 28)
 
 

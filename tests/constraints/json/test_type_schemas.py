@@ -60,9 +60,7 @@ def test_a_text_of_a_type_is_accepted_exactly_if_the_type_reads_it(described, ri
     assert found.accepts(found.constraint.shortest())
 
 
-@pytest.mark.parametrize(
-    "described", [described for described, _, _ in TYPES], ids=lambda part: str(part)[:60]
-)
+@pytest.mark.parametrize("described", [each for each, _, _ in TYPES], ids=lambda part: str(part)[:60])
 def test_no_text_drawn_from_the_masks_is_refused_by_the_type(described):
     found = tt.constraints.output_type(described)
     for text in masked_texts(found.constraint, 0, 12):

@@ -106,12 +106,8 @@ def test_what_a_constraint_allows_is_read_as_values_of_the_schema(family):
             assert call.arguments.keys() <= RICH["properties"].keys()
 
 
-EITHER, LIST, REAL = (
-    RICH["properties"]["either"],
-    {"type": "array", "items": {"type": "string"}},
-    {"type": "number"},
-)
-SHORT = {"type": "string", "maxLength": 2}
+EITHER, SHORT = RICH["properties"]["either"], {"type": "string", "maxLength": 2}
+LIST, REAL = {"type": "array", "items": {"type": "string"}}, {"type": "number"}
 VALUES = [
     ("qwen_xml", "<parameter=x>\n7\n</parameter>\n", EITHER, "7"),
     ("qwen_xml", "<parameter=x>\ntrue\n</parameter>\n", EITHER, True),
@@ -146,11 +142,10 @@ def test_a_value_without_quotes_is_what_its_schema_allows(family, written, schem
     assert type(call.arguments[name]) is type(value)
 
 
-@pytest.mark.parametrize("family", ["gemma4", "functiongemma"])
-def test_names_may_have_signs_between_names_and_values(family):
+@pytest.mark.parametrize(("family", "quote"), [("gemma4", '<|"|>'), ("functiongemma", "<escape>")])
+def test_names_may_have_signs_between_names_and_values(family, quote):
     properties = {",a:b}": {"type": "string"}, "a": {"type": "object", "properties": {"a:": {"const": 1}}}}
     c = tool_calls([{"name": "stop", "parameters": {"type": "object", "properties": properties}}], family)
-    quote = '<|"|>' if family == "gemma4" else "<escape>"
     text = EMPTY[family].replace("{}", f"{{,a:b}}:{quote},{quote},a:{{a::1}}}}")
     assert c.accepts(text)
     assert output_type(c).parse(text).calls == (Call("stop", {",a:b}": ",", "a": {"a:": 1}}),)

@@ -166,9 +166,7 @@ def const(value):
     return {"type": "const_string", "value": value}
 
 
-FORMATS = [
-    json.loads(case.given) for cases in groups().values() for case in cases if case.door == "structural_tag"
-]
+FORMATS = [json.loads(c.given) for cases in groups().values() for c in cases if c.door == "structural_tag"]
 
 
 def test_formats_of_single_tokens_are_those_of_their_texts():

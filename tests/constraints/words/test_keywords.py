@@ -133,9 +133,7 @@ def test_so_many_of_them(choices, needed, ignore_case, texts):
     none = forbidden_words(choices, ignore_case=ignore_case)
     case = "(?i)" if ignore_case else ""
     for text in [*texts, " ".join(forms[-1] for forms in choices)]:
-        found = sum(
-            any(re.search(case + pattern_of(form, True), text) for form in forms) for forms in choices
-        )
+        found = sum(any(re.search(case + pattern_of(f, True), text) for f in forms) for forms in choices)
         assert some.accepts(text) == (found >= needed), text
         assert none.accepts(text) == (found == 0), text
 
