@@ -28,10 +28,9 @@ def numbers(given: int | Iterable[int], name: str, least: int | None = 0) -> lis
     return [whole(number, name, least, ShapeError) for number in several]
 
 
-def check_size(count: int, what: str, classes: int = 1) -> None:
-    """Raise :class:`TooManyStates` for more states or tokens than ``MOST``, or transitions that do not fit 64 bits."""
-    if count > MOST or count**2 * classes >= 2**63:
-        raise TooManyStates(f"Automaton: {count:,} {what}; number them from 0 without gaps", limit=MOST)
+def too_many(count: int, what: str) -> TooManyStates:
+    """Return the error for more states or tokens than ``MOST``."""
+    return TooManyStates(f"Automaton: {count:,} {what}; number them from 0 without gaps", limit=MOST)
 
 
 def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:
@@ -54,7 +53,8 @@ def rows(transitions: Ints, starts: list[int], accepts: list[int], num_states: i
     if len(triples) and int(triples[:, 1].min()) < 0:
         raise ShapeError("Automaton: a transition has a negative token class")
     classes = int(triples[:, 1].max()) + 1 if len(triples) else 1
-    check_size(num_states, "states", classes)
+    if num_states > MOST or num_states**2 * classes >= 2**63:  # what is packed needs 64 bits
+        raise too_many(num_states, "states")
     packed = torch.unique((triples[:, 0] * classes + triples[:, 1]) * num_states + triples[:, 2])
     rest = packed // num_states
     return torch.stack([rest // classes, rest % classes, packed % num_states], 1)

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from ...argument_checks import short, whole
 from ...errors import ShapeError
 from ..automaton_algorithms import StateGraph
-from ..transitions import check_size, numbers
+from ..transitions import MOST, numbers, too_many
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -47,7 +47,8 @@ def from_edges(
         raise ShapeError(f"Automaton.from_edges: a token lies outside 0 … {vocab_size - 1}")
     starts, accepts = (numbers(s, f"{_FROM_EDGES}: a state") for s in (start, accept))
     num_states = max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
-    check_size(vocab_size, "tokens")
+    if vocab_size > MOST:
+        raise too_many(vocab_size, "tokens")
     behaviour: dict[int, list[tuple[int, int]]] = {}
     for s, t, d in sorted(set(rows)):
         behaviour.setdefault(t, []).append((s, d))
