@@ -79,7 +79,8 @@ def law(lm, guide, fa, kind):
     return found
 
 
-cases = pytest.mark.parametrize(("lm", "fa", "kind"), itertools.product([0, 1], [0, 1], ["gcd", "pgcd"]))
+CASES = [*itertools.product([0, 1], [0, 1], ["gcd", "pgcd"])]
+cases = pytest.mark.parametrize(("lm", "fa", "kind"), CASES)
 
 
 @cases

@@ -237,8 +237,7 @@ def test_parts_show_strings_as_they_grow():
     ],
 )
 def test_only_of_json_a_part_is_complete(output, text, json_of):
-    found = output_type(output)
-    assert found.json_of(text) == json_of
+    assert output_type(output).json_of(text) == json_of
     found = output_type(output, thinking="[/t]")
     assert found.json_of(text) is None
     assert found.json_of(f"[1[/t]{text}") == json_of
