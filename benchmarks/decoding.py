@@ -118,7 +118,7 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
         }
         if dense and name == "P-GCD":
             onward = Dense(query, hmm, automaton)
-            states = torch.tensor([states[0] for states in query._mask_query().states])
+            states = torch.tensor([states[0] for states, *_ in query._mask_query()._rows])
             future = torch.rand(automaton.num_states, hidden)
             calls["dense"] = partial(onward.step, x, states, future)
         for call in calls.values():

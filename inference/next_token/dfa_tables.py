@@ -12,9 +12,7 @@ from ...circuits.automaton import Automaton
 from .edge_labels import EdgeLabels
 from .token_scores import ragged_arange
 
-GATHERED = (
-    2000  # on a GPU, gathering one emission column costs about as much as scoring this many tokens densely
-)
+GATHERED = 2000  # tokens that a GPU scores densely in about the time in which it gathers one emission column
 
 
 class PaddedCSR(NamedTuple):

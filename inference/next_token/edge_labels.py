@@ -25,8 +25,11 @@ class EdgeLabels:
             for classes in labels.incidence.col[order].split(counts)
         ]
         self.number, self.classes = torch.tensor(number), list(known)
+        self._tokens: dict[int, Int[Tensor, " some"]] = {}
 
     def tokens(self, label: int) -> Int[Tensor, " some"]:
-        """Return the token ids of a label, ascending."""
-        members = [self._labels.members()[c] for c in self.classes[label]]
-        return torch.cat(members).sort().values if members else torch.arange(0)
+        """Return the token ids of a label, ascending; kept."""
+        if (found := self._tokens.get(label)) is None:
+            members = [self._labels.members()[c] for c in self.classes[label]]
+            found = self._tokens[label] = torch.cat(members).sort().values if members else torch.arange(0)
+        return found

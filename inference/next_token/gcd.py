@@ -77,11 +77,6 @@ class GCDQuery(RowQuery):
     def remaining(self) -> Int[Tensor, " batch"]:
         return torch.tensor([left for _, left, _ in self._rows], dtype=torch.long)
 
-    @property
-    def states(self) -> list[Any]:
-        """The state of each row: a tuple of live states of an explicit automaton, a state number of a lazy one."""
-        return [state for state, _, _ in self._rows]
-
     # ------------------------------------------------------------ rows
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
@@ -213,5 +208,5 @@ class GCDQuery(RowQuery):
         return torch.zeros(len(self._rows), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
     def ended(self) -> Float[Tensor, " batch"]:
-        accepted = torch.tensor([self._masks.accepting(state) for state in self.states], dtype=torch.bool)
+        accepted = torch.tensor([self._masks.accepting(row[0]) for row in self._rows], dtype=torch.bool)
         return torch.zeros(len(accepted)).masked_fill(~accepted, -torch.inf)
