@@ -3,16 +3,19 @@
 import functools
 import itertools
 import math
+import threading
 
 import pytest
 import torch
 from scipy.stats import chi2
 
 import tractile as tt
+from tractile.constraints import limits
 from tractile.decoding.letters import Letters, explored
 from tractile.errors import (
     BudgetTooSmall,
     CircuitError,
+    ConstructionStopped,
     EvidenceError,
     ShapeError,
     TooManyStates,
@@ -190,9 +193,15 @@ def test_a_lazy_constraint_is_exact_within_the_canvas():
     assert found.log_partition.item() == pytest.approx(math.log(len(texts)))
 
 
-def test_a_lazy_constraint_too_large_for_the_canvas_is_refused_with_its_size():
+def test_a_lazy_constraint_too_large_for_the_canvas_is_refused_with_its_size(monkeypatch):
     with pytest.raises(TooManyStates, match=r"more than 50 of its states can be met within 60 tokens"):
         explored(nested(), 60, 50)
+    monkeypatch.setattr(limits, "TRANSITIONS", 100)
+    with pytest.raises(TooManyStates, match=r"or by more than 100 of these"):
+        explored(nested(), 60, 5000)
+    (stop := threading.Event()).set()
+    with pytest.raises(ConstructionStopped):
+        tt.constraints.Limits().run(lambda: explored(nested(), 60, 5000), stop)
 
 
 def test_numbers_out_of_range_are_refused_where_they_matter():
