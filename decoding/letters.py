@@ -203,10 +203,8 @@ def written_out(fa: Automaton, n: int, limit: int = MOST_STATES) -> Automaton:
     if not isinstance(fa, ConstraintAutomaton):
         return fa
     with suppress(TooManyStates, UnsupportedConstraint):
-        finite = fa.finite
-        own = fa.narrowed[: len(fa.narrowed) - len(finite.narrowed)]  # then what the finite one lacks
-        if all(cut in own for cut in finite.narrowed):
-            return finite
+        if not fa.cuts():
+            return fa.finite
     return explored(fa, n, limit)
 
 
@@ -223,8 +221,8 @@ def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
             mask = np.unpackbits(words.view(np.uint8), bitorder="little")
             allowed, groups = mask[: fa.vocab_size].nonzero()[0].tolist(), dict[int, list[int]]()
             request_limits.check()
-            for token, row in zip(allowed, lazy.after([(state, 1)] * len(allowed), allowed), strict=True):
-                groups.setdefault(row[0], []).append(token)
+            for token, after in zip(allowed, lazy.after([(state, 1)] * len(allowed), allowed), strict=True):
+                groups.setdefault(after[0], []).append(token)
             followed += len(allowed)
             for target, tokens in groups.items():
                 if target not in number:
@@ -233,8 +231,8 @@ def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
                 moves.append((number[state], classes.setdefault(tuple(tokens), len(classes)), number[target]))
             if len(number) > limit or followed > limits.TRANSITIONS:
                 raise TooManyStates(
-                    f"canvas: the constraint is lazy, and more than {limit:,} of its states can be met within {n} tokens, or by "
-                    f"more than {limits.TRANSITIONS:,} of these; shorten the canvas, or bound depth, lengths or properties",
+                    f"canvas: the constraint is lazy, and within {n} tokens more than {limit:,} of its states can be met, or "
+                    f"{limits.TRANSITIONS:,} tokens between them; shorten the canvas, or bound depth, lengths or properties",
                     limit=limit,
                 )
         level = reached
