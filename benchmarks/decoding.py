@@ -31,7 +31,7 @@ from circuits import race
 from tractile.circuits.intersection import intersect
 from tractile.inference import Real
 from tractile.inference.next_token.backward import Backward
-from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.inference.next_token.token_scores import EdgeLabels
 from tractile.layers import Monarch
 
 HORIZON = 40
@@ -118,7 +118,7 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
         }
         if dense and name == "P-GCD":
             onward = Dense(query, hmm, automaton)
-            states = torch.tensor([states[0] for states, *_ in query._mask_query()._rows])
+            states = torch.tensor([states[0] for states in query._mask_query().states])
             future = torch.rand(automaton.num_states, hidden)
             calls["dense"] = partial(onward.step, x, states, future)
         for call in calls.values():

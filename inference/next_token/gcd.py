@@ -38,7 +38,6 @@ from .rows import (
 
 Row = tuple[Any, int, Any]  # the state, the tokens left, and the row one token earlier (None at the start)
 
-
 Masks = FiniteMasks | LazyMasks
 
 
@@ -76,6 +75,11 @@ class GCDQuery(RowQuery):
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
         return torch.tensor([left for _, left, _ in self._rows], dtype=torch.long)
+
+    @property
+    def states(self) -> list[Any]:
+        """The state of each row: a tuple of live states of an explicit automaton, a state number of a lazy one."""
+        return [row[0] for row in self._rows]
 
     # ------------------------------------------------------------ rows
 
@@ -208,5 +212,5 @@ class GCDQuery(RowQuery):
         return torch.zeros(len(self._rows), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
     def ended(self) -> Float[Tensor, " batch"]:
-        accepted = torch.tensor([self._masks.accepting(row[0]) for row in self._rows], dtype=torch.bool)
+        accepted = torch.tensor([self._masks.accepting(state) for state in self.states], dtype=torch.bool)
         return torch.zeros(len(accepted)).masked_fill(~accepted, -torch.inf)

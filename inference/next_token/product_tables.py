@@ -19,8 +19,7 @@ from ..engine.filter import dot
 from ..semirings.base import Semiring
 from ..semirings.scaled_real import Real
 from .backward import Backward
-from .edge_labels import EdgeLabels
-from .token_scores import ScaledTable, TableScores, TokenScores
+from .token_scores import EdgeLabels, ScaledTable, TableScores, TokenScores
 
 SR = Semiring[Any]
 T = TypeVar("T")
@@ -59,8 +58,7 @@ class ProductTables:
         self.first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1)).to(
             self.device
         )
-        sizes = [sum(len(automaton.labels.members()[c]) for c in key) for key in labels.classes]
-        self.sizes = torch.tensor(sizes, device=self.device)
+        self.sizes = torch.tensor(labels.sizes, device=self.device)
         self._outside: dict[int, Int[Tensor, " tokens"]] = {}
 
     @cached_property

@@ -97,9 +97,8 @@ def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
     >>> query.scores().exp()  # with one token left it must be a 1
     tensor([[0., 1.]])
     """
-    return NextToken(
-        an_automaton(automaton, "gcd: automaton"), whole(horizon, "gcd: horizon", None), Boolean()
-    )
+    automaton, horizon = an_automaton(automaton, "gcd: automaton"), whole(horizon, "gcd: horizon", None)
+    return NextToken(automaton, horizon, Boolean())
 
 
 def lcd(automaton: Automaton) -> GCDQuery:

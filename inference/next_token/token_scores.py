@@ -1,4 +1,4 @@
-"""Scores of tokens: Bᵀ x of messages x at the units of a chain, for all tokens or for those of a label.
+"""The tokens on edges, and their scores: Bᵀ x of messages x at the units of a chain, for all tokens or those of a label.
 
 :class:`TokenScores` asks the engine. :class:`TableScores` is its fast path for an HMM in Real: the table, each token's column
 divided by its largest entry top(v), is laid out once for all queries, and columns of labels with few tokens are gathered once.
@@ -18,18 +18,44 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import linear
 
+from ...circuits.automaton import Automaton
 from ...layers import InputLayer
 from ..engine.contract import adjoint, columns, observe
 from ..semirings.base import Semiring
 from ..semirings.scaled import Scaled
 from ..semirings.scaled_real import Real
-from .edge_labels import EdgeLabels
 
 GATHERED_BYTES = 1 << 28  # of columns that are kept with a small table
 BLOCK_ELEMENTS = 1 << 26  # entries of the table that are divided at once
 LOG2 = 0.6931471805599453
 
 Found = tuple[Tensor, Float[Tensor, " messages"]]
+
+
+class EdgeLabels:
+    """The distinct labels of an automaton's edges: the label's ``number`` of each edge, and for each label its token ``classes``
+    and the number of its tokens, ``sizes``."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._labels = labels = automaton.labels
+        order = torch.argsort(labels.incidence.row, stable=True)
+        counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+        known: dict[tuple[int, ...], int] = {}
+        number = [
+            known.setdefault(tuple(sorted(classes.tolist())), len(known))
+            for classes in labels.incidence.col[order].split(counts)
+        ]
+        self.number, self.classes = torch.tensor(number), list(known)
+        of_class = [len(members) for members in labels.members()]
+        self.sizes = [sum(of_class[c] for c in key) for key in known]
+        self._tokens: dict[int, Int[Tensor, " some"]] = {}
+
+    def tokens(self, label: int) -> Int[Tensor, " some"]:
+        """Return the token ids of a label, ascending; kept."""
+        if (found := self._tokens.get(label)) is None:
+            members = [self._labels.members()[c] for c in self.classes[label]]
+            found = self._tokens[label] = torch.cat(members).sort().values if members else torch.arange(0)
+        return found
 
 
 class TokenScores:
@@ -55,11 +81,8 @@ class TokenScores:
         self, x: Any, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
     ) -> Tensor:
         """Score pairs: in line i token ``place[i]`` of the joined tokens of ``labels``, by message ``message[i]``."""
-        sr, tokens = (
-            self._semiring,
-            torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place],
-        )
-        last = sr.ndim(x) - 1
+        sr, last = self._semiring, self._semiring.ndim(x) - 1
+        tokens = torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place]
         return sr.log(sr.reduce(observe(sr, self._layer, sr.gather(x, message, last), tokens), range(last)))
 
     def _columns(self, label: int) -> Any:

@@ -17,7 +17,7 @@ from tractile.inference.engine.filter import Filter
 from tractile.inference.next_token import backward as future
 from tractile.inference.next_token import token_scores as scores
 from tractile.inference.next_token.backward import Backward, size_of, tensors
-from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.inference.next_token.token_scores import EdgeLabels
 from tractile.layers import Monarch
 
 FEW = settings(max_examples=20, deadline=None)
