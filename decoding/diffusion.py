@@ -110,14 +110,14 @@ class Denoised:
     ``log_p``: of each path under the model alone; ``log_q``: the joint log-probability with which it was drawn;
     ``log_weights``: properly weighted for the target, their difference if nothing was resampled; ``log_evidence``: the estimate
     of the log-probability that the model alone satisfies the constraint. At temperature zero nothing is drawn: these three are
-    nan. ``lineage`` has a column for each resampling: the index of the particle's ancestor before it.
+    nan. ``lineage_or_own`` has by particle its ancestor before each resampling, or without one itself.
 
     Examples
     --------
     >>> import torch
     >>> from tractile.decoding import Denoised
     >>> half = torch.tensor([0.5, 0.5]).log()
-    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), half, half, torch.zeros(2), 0.0).ess
+    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), half, half, torch.zeros(2), 0.0, torch.tensor([[0], [1]])).ess
     2.0
     """
 
@@ -127,19 +127,12 @@ class Denoised:
     log_q: Float[Tensor, " particles"]
     log_weights: Float[Tensor, " particles"]
     log_evidence: float
-    lineage: Int[Tensor, "particles resamplings"] | None = None
+    lineage_or_own: Int[Tensor, "particles generations"]
 
     @property
     def ess(self) -> float:
         """The effective sample size, between one and the number of particles."""
         return effective_sample_size(self.log_weights)
-
-    @property
-    def lineage_or_own(self) -> Int[Tensor, "particles generations"]:
-        """By particle its ancestors; without resampling one column, in which each is its own ancestor."""
-        if self.lineage is None or not self.lineage.shape[1]:
-            return torch.arange(len(self.texts))[:, None]
-        return self.lineage
 
     def field(self, path: str = "", level: float = 0.9) -> Field:
         """Return the distribution of one field of the answers, estimated by the weighted texts: a :class:`.Field`.
@@ -273,6 +266,7 @@ def denoise(
     if not temperature:
         log_q, log_w = torch.full((2, particles), torch.nan, dtype=torch.float64)
     evidence = log_w.logsumexp(0).item() - math.log(particles)
+    lineage = lineage if lineage.shape[1] else torch.arange(len(rows))[:, None]
     return Denoised(rows, texts, log_p, log_q, log_w, evidence, lineage)
 
 
