@@ -31,7 +31,7 @@ from circuits import race
 from tractile.circuits.intersection import intersect
 from tractile.inference import Real
 from tractile.inference.next_token.backward import Backward
-from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.inference.next_token.token_scores import EdgeLabels
 from tractile.layers import Monarch
 
 HORIZON = 40

@@ -3,6 +3,7 @@
 Each function here returns a :class:`Constraint`; constraints compose with ``& | ~ +`` and ``.repeat(low, high)``.
 """
 
+from . import core as core
 from .automata.request_limits import Limits
 from .calls.functions import function_calls
 from .calls.python_tools import Call, tool_schemas

@@ -44,6 +44,7 @@ class ConstraintAutomaton(Automaton):
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
         self._narrowed: tuple[Narrowing, ...] = ()
         self.made_for: Callable[[Vocabulary], Automaton] | None = None
+        self.cuts: Callable[[], tuple[Narrowing, ...]] = tuple  # what `finite` lacks beside `narrowed`
         self._guides: dict[int, Automaton] = {}
 
     def __repr__(self) -> str:
@@ -52,9 +53,7 @@ class ConstraintAutomaton(Automaton):
     def _repr_html_(self) -> str:
         return html_table([], [], repr(self))
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., Automaton], tuple[Callable[[Vocabulary], Automaton], Vocabulary]]:
+    def __reduce__(self) -> tuple[Callable[..., Automaton], tuple[Any, Vocabulary]]:
         """Pickle only the recipe: the reading process compiles again, since caches of masks are not copied."""
         if self.made_for is None:
             raise TypeError(

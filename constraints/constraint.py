@@ -58,7 +58,7 @@ class Constraint:
     wanted_by: origins.WantedBy | None = None  # the rules that say what may follow a text
 
     def __init__(self, texts: Nfa | Node, narrowed: tuple[Narrowing, ...] = ()) -> None:
-        self._texts, self._narrowed = texts, narrowed
+        self._texts, self._narrowed, self._compiled = texts, narrowed, dict[str, Automaton]()
 
     def __repr__(self) -> str:
         size = f"{self.nfa.num_states} states" if self.is_finite else "states made when they are met"
@@ -128,9 +128,16 @@ class Constraint:
 
     @cached_property
     def _finite(self) -> Constraint:
-        found = self.within()
-        report(tuple(each for each in found.narrowed if each not in self.narrowed), "warn")
-        return found
+        report(self._cuts(), "warn")
+        return self._within
+
+    @cached_property
+    def _within(self) -> Constraint:
+        return self.within()
+
+    def _cuts(self) -> tuple[Narrowing, ...]:
+        """Return what :attr:`finite` lacks beside ``narrowed``."""
+        return () if self.is_finite else tuple(x for x in self._within.narrowed if x not in self.narrowed)
 
     def within(self, depth: int | None = None, length: int | None = None) -> Constraint:
         """Return a constraint with a finite automaton that accepts these texts, or those within bounds; ``narrowed`` has them.
@@ -318,7 +325,10 @@ class Constraint:
                 raise empty_language(self) if self.is_empty() else unwritten(self.program)
             written = partial(self._written, vocab, require_eos, False, cache)
             found = ConstraintAutomaton(lazy, written, partial(self._guide, vocab, require_eos, written))
-            found.made_for = partial(self.compile, require_eos=require_eos, cache=cache)
+            found.made_for, found.cuts = (
+                partial(self.compile, require_eos=require_eos, cache=cache),
+                self._cuts,
+            )
         found.narrowed = merged(self.narrowed, found.narrowed)
         return found
 
@@ -357,10 +367,6 @@ class Constraint:
         while len(self._compiled) > 4:
             del self._compiled[next(iter(self._compiled))]
         return automaton
-
-    @cached_property
-    def _compiled(self) -> dict[str, Automaton]:
-        return {}
 
 
 NO_EXPONENTS = Narrowing(

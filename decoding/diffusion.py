@@ -36,6 +36,9 @@ from torch import Tensor
 from ..argument_checks import not_negative, whole, whole_numbers
 from ..constraints.vocabulary.reading import vocabulary_of
 from ..errors import EvidenceError, ShapeError
+from ..inference.smc.confidence import check_level
+from ..inference.smc.field import Field, Listed, field_of
+from ..inference.smc.posterior import as_json
 from ..inference.smc.resampling import effective_sample_size, systematic
 from ..lm.masked import Denoiser
 from .canvas import Canvas, Parts, parts_of
@@ -106,15 +109,15 @@ class Denoised:
 
     ``log_p``: of each path under the model alone; ``log_q``: the joint log-probability with which it was drawn;
     ``log_weights``: properly weighted for the target, their difference if nothing was resampled; ``log_evidence``: the estimate
-    of the log-probability that the model alone satisfies the constraint. At temperature zero nothing is drawn: the last three
-    are nan.
+    of the log-probability that the model alone satisfies the constraint. At temperature zero nothing is drawn: these three are
+    nan. ``lineage_or_own`` has by particle its ancestor before each resampling, or without one itself.
 
     Examples
     --------
     >>> import torch
     >>> from tractile.decoding import Denoised
     >>> half = torch.tensor([0.5, 0.5]).log()
-    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), half, half, torch.zeros(2), 0.0).ess
+    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), half, half, torch.zeros(2), 0.0, torch.tensor([[0], [1]])).ess
     2.0
     """
 
@@ -124,11 +127,33 @@ class Denoised:
     log_q: Float[Tensor, " particles"]
     log_weights: Float[Tensor, " particles"]
     log_evidence: float
+    lineage_or_own: Int[Tensor, "particles generations"]
 
     @property
     def ess(self) -> float:
         """The effective sample size, between one and the number of particles."""
         return effective_sample_size(self.log_weights)
+
+    def field(self, path: str = "", level: float = 0.9) -> Field:
+        """Return the distribution of one field of the answers, estimated by the weighted texts: a :class:`.Field`.
+
+        ``path`` leads into the JSON value of a text, as in :meth:`.Posterior.field`; ``""`` is the whole text. ``level`` is that
+        of the intervals. Raises :class:`EvidenceError` if no answer has the field, a text is no JSON, or nothing was drawn.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> lm = tt.lm.MaskedLM(*tt.embedded.load_masked_lm())
+        >>> pet, canvas = tt.constraints.any_of(" cat", " dog"), lm.ids("Tom has a big", 1, ". It can bark.")
+        >>> tt.decoding.denoise(lm, canvas, pet, particles=64).field().top()[0]
+        ' dog'
+        """
+        if bool(self.log_weights.isnan().any()):
+            raise EvidenceError(
+                "field: at temperature zero nothing is drawn; denoise at a higher one, with particles"
+            )
+        listed = Listed((), torch.zeros(0, dtype=torch.float64), 0.0, self)
+        return field_of(listed, as_json if path else str, path, check_level(level, "field"))
 
 
 def denoise(
@@ -204,6 +229,7 @@ def denoise(
     draw = torch.Generator(device).manual_seed(seed)
     copy = torch.Generator().manual_seed((2_654_435_761 * seed + 1) % 2**32)  # of resampling, on the CPU
     log_p, log_q, log_w, ahead = torch.zeros(4, particles, dtype=torch.float64, device=device)
+    lineage = torch.zeros(particles, 0, dtype=torch.long)
     for positions in opened.split(block):
         passes = len(positions) if steps is None else whole(steps, "denoise: steps")
         for step in range(passes):
@@ -228,6 +254,7 @@ def denoise(
             kept, log_w = _kept(log_w, resample if temperature else 0.0, particles, copy)
             if kept is not None:
                 rows, fill, log_p, log_q = rows[kept], fill[kept], log_p[kept], log_q[kept]
+                lineage = torch.cat([lineage, torch.arange(len(lineage))[:, None]], 1)[kept.cpu()]
                 now = Canvas(now.log_probs[kept], now.known[kept], parts)
             found = now.sample(where=fill, generator=draw)[0] if temperature else now.mpe.tokens
             tokens = torch.where(fill, found, -1)
@@ -239,7 +266,8 @@ def denoise(
     if not temperature:
         log_q, log_w = torch.full((2, particles), torch.nan, dtype=torch.float64)
     evidence = log_w.logsumexp(0).item() - math.log(particles)
-    return Denoised(rows, texts, log_p, log_q, log_w, evidence)
+    lineage = lineage if lineage.shape[1] else torch.arange(len(rows))[:, None]
+    return Denoised(rows, texts, log_p, log_q, log_w, evidence, lineage)
 
 
 def _scores(

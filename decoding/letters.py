@@ -20,6 +20,8 @@ from torch import Tensor
 
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.automaton_algorithms import StateGraph, distances, members, restrict
+from ..constraints import limits
+from ..constraints.automata import request_limits
 from ..constraints.compiled import ConstraintAutomaton
 from ..errors import BudgetTooSmall, TooManyStates, UnsupportedConstraint
 from ..layers import Incidence
@@ -196,21 +198,19 @@ def written_out(fa: Automaton, n: int, limit: int = MOST_STATES) -> Automaton:
     """Return an automaton that accepts the sequences of at most n tokens that ``fa`` accepts, with all its states.
 
     That is ``fa`` itself if it is finite, and its finite automaton if that leaves nothing out. Otherwise the states are those
-    met within n tokens. Raises :class:`TooManyStates` if these are more than ``limit``.
+    met within n tokens. Raises :class:`TooManyStates` if these, or the tokens that they allow, are too many.
     """
     if not isinstance(fa, ConstraintAutomaton):
         return fa
     with suppress(TooManyStates, UnsupportedConstraint):
-        finite = fa.finite
-        own = fa.narrowed[: len(fa.narrowed) - len(finite.narrowed)]  # then what the finite one lacks
-        if all(cut in own for cut in finite.narrowed):
-            return finite
+        if not fa.cuts():
+            return fa.finite
     return explored(fa, n, limit)
 
 
 def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
     """Write out the states of a lazy automaton that are met within n tokens. Raises :class:`TooManyStates`."""
-    lazy = fa.lazy
+    lazy, followed = fa.lazy, 0
     number, level = {lazy.start_state: 0}, [lazy.start_state]
     moves: list[tuple[int, int, int]] = []
     classes: dict[tuple[int, ...], int] = {}
@@ -219,18 +219,20 @@ def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
         for state in level:
             words = lazy.words_within(state, left) if lazy.is_exact else lazy.words_within(state)
             mask = np.unpackbits(words.view(np.uint8), bitorder="little")
-            groups: dict[int, list[int]] = {}
-            for token in mask[: fa.vocab_size].nonzero()[0].tolist():
-                groups.setdefault(lazy.step(state, token), []).append(token)
+            allowed, groups = mask[: fa.vocab_size].nonzero()[0].tolist(), dict[int, list[int]]()
+            request_limits.check()
+            for token, after in zip(allowed, lazy.after([(state, 1)] * len(allowed), allowed), strict=True):
+                groups.setdefault(after[0], []).append(token)
+            followed += len(allowed)
             for target, tokens in groups.items():
                 if target not in number:
                     number[target] = len(number)
                     reached.append(target)
                 moves.append((number[state], classes.setdefault(tuple(tokens), len(classes)), number[target]))
-            if len(number) > limit:
+            if len(number) > limit or followed > limits.TRANSITIONS:
                 raise TooManyStates(
-                    f"canvas: the constraint is lazy, and more than {limit:,} of its states can be met within {n} tokens; "
-                    "shorten the canvas, or bound depth, lengths or properties",
+                    f"canvas: the constraint is lazy, and within {n} tokens more than {limit:,} of its states can be met, or "
+                    f"{limits.TRANSITIONS:,} tokens between them; shorten the canvas, or bound depth, lengths or properties",
                     limit=limit,
                 )
         level = reached

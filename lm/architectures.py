@@ -49,8 +49,7 @@ def attention_cache_argument() -> str:
 def outputs_of(model: Any) -> int:
     """Return the number of outputs of a model, by its configuration (that of the text, for a model of text and images)."""
     config = model.config
-    find = getattr(config, "get_text_config", None)
-    return int((config if find is None else find()).vocab_size)
+    return int(getattr(config, "get_text_config", lambda: config)().vocab_size)
 
 
 def check_outputs(logits: Tensor, vocab_size: int) -> Tensor:
@@ -90,5 +89,6 @@ def cache_of(model: Any, output: Any, name: str) -> Any:
 def lacks(model: Any, what: str) -> EvidenceError:
     """Make the error that names the model and what it lacks."""
     return EvidenceError(
-        f"TransformersLM: {type(model).__name__} lacks {what}; give a causal language model (AutoModelForCausalLM)"
+        f"TransformersLM: {type(model).__name__} lacks {what}; give a causal language model (AutoModelForCausalLM); masked ones "
+        "take tt.decoding.denoise"
     )

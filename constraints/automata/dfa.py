@@ -22,13 +22,13 @@ count their work (``work.py``) and raise :class:`TooManyStates`.
     Several automata read at once, as long as one of them goes on: the moves of each state, and the parts that accept there.
 """
 
-from ..core import MANY_STATES as MANY_STATES
-from ..core import complement as complement
-from ..core import determinize as determinize
-from ..core import difference as difference
-from ..core import first_matches as first_matches
-from ..core import intersect as intersect
-from ..core import minimize as minimize
-from ..core import resolved as resolved
-from ..core import simplify as simplify
-from ..core import together as together
+from ..._core import MANY_STATES as MANY_STATES
+from ..._core import complement as complement
+from ..._core import determinize as determinize
+from ..._core import difference as difference
+from ..._core import first_matches as first_matches
+from ..._core import intersect as intersect
+from ..._core import minimize as minimize
+from ..._core import resolved as resolved
+from ..._core import simplify as simplify
+from ..._core import together as together

@@ -27,20 +27,20 @@ the core (``core/nfa.h``, ``trim.h``); what Python sees of them it asks for. Pro
     The regular operations. All raise :class:`TooManyStates`.
 """
 
-from ..core import Nfa as Nfa
-from ..core import byte_ranges as byte_ranges
-from ..core import concat as concat
-from ..core import empty as empty
-from ..core import erased as erased
-from ..core import literal as literal
-from ..core import looped as looped
-from ..core import network as network
-from ..core import of_rows as of_rows
-from ..core import optional as optional
-from ..core import plus as plus
-from ..core import sequences as sequences
-from ..core import star as star
-from ..core import union as union
+from ..._core import Nfa as Nfa
+from ..._core import byte_ranges as byte_ranges
+from ..._core import concat as concat
+from ..._core import empty as empty
+from ..._core import erased as erased
+from ..._core import literal as literal
+from ..._core import looped as looped
+from ..._core import network as network
+from ..._core import of_rows as of_rows
+from ..._core import optional as optional
+from ..._core import plus as plus
+from ..._core import sequences as sequences
+from ..._core import star as star
+from ..._core import union as union
 from .arrays import check_limit as check_limit
 
 Move = tuple[int, int, int]

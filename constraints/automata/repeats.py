@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core import copied
+from ..._core import copied
 from .nfa import Nfa, concat, empty, optional, plus, star
 from .work import metered
 

@@ -14,12 +14,12 @@ from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
+from ..._core import Account as Units
+from ..._core import account as account_in_force
+from ..._core import enter, watch
+from ..._core import spend as spend
 from ...errors import TooManyStates
 from .. import limits
-from ..core import Account as Units
-from ..core import account as account_in_force
-from ..core import enter, watch
-from ..core import spend as spend
 from . import request_limits
 
 SIMPLIFYING = limits.WORK / 2

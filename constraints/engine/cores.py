@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..._core import LIMITS, SLICE, Automaton, Core, Exhausted, LimitPassed, Trie, allow, used
 from ...errors import TooManyStates
 from ..automata import request_limits
-from ..core import LIMITS, SLICE, Automaton, Core, Exhausted, LimitPassed, Trie, allow, used
 from ..program.counting import alive
 from ..program.node import Kind, Node
 from ..program.tables import Table

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Int, Int32
 from numpy import ndarray
 
-from ..core import fill as write_rows
+from ..._core import fill as write_rows
 from ..program.node import Kind, Node
 from ..program.prune import pruned
 from ..program.rewrite import parts_first

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core import between_bounds
 from ...errors import TooManyStates
 from .. import limits
 from ..automata.dfa import complement, difference, intersect, minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, star, union
 from ..automata.repeats import repeat
 from ..automata.work import metered
-from ..core import between_bounds
 from .exact import EXACT
 from .shapes import Numbers, inside
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from ..._core import words as trie_of
 from .. import limits
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
-from ..core import words as trie_of
 from ..program import nodes, tables
 from ..program.counting import alive, written_out
 from ..program.node import Node

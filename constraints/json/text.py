@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
+from ..._core import Letters
 from ...errors import UnsupportedConstraint
 from .. import validation
 from ..automata import utf8
@@ -21,7 +22,6 @@ from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences
 from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, normalize, within
 from ..automata.work import metered
-from ..core import Letters
 
 Ways = tuple[tuple[tuple[int, ...], ...], ...]
 """The encodings of one character: for each encoding, the bytes allowed at each position."""

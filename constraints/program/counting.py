@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
+from ..._core import Alive as Alive
+from ..._core import alive as alive_of
+from ..._core import written_out as copies_of
 from ..automata.work import metered, spend
-from ..core import Alive as Alive
-from ..core import alive as alive_of
-from ..core import written_out as copies_of
 from .node import Kind, Node
 from .tables import Table
 

@@ -29,12 +29,12 @@
     The table of strings: what is inside them, with the bytes around it. What opens a string ends no character.
 """
 
-from ..core import Table as Table
-from ..core import around as around
-from ..core import letters as letters
-from ..core import loop as loop
-from ..core import of_nfa as of_nfa
-from ..core import of_text as of_text
-from ..core import table as table
-from ..core import to_nfa as to_nfa
-from ..core import with_fresh_start as with_fresh_start
+from ..._core import Table as Table
+from ..._core import around as around
+from ..._core import letters as letters
+from ..._core import loop as loop
+from ..._core import of_nfa as of_nfa
+from ..._core import of_text as of_text
+from ..._core import table as table
+from ..._core import to_nfa as to_nfa
+from ..._core import with_fresh_start as with_fresh_start

@@ -9,12 +9,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
-from .edge_labels import EdgeLabels
-from .token_scores import ragged_arange
+from .token_scores import EdgeLabels, ragged_arange
 
-GATHERED = (
-    2000  # on a GPU, gathering one emission column costs about as much as scoring this many tokens densely
-)
+GATHERED = 2000  # tokens that a GPU scores densely in about the time in which it gathers one emission column
 
 
 class PaddedCSR(NamedTuple):
@@ -42,7 +39,7 @@ class PaddedEdges:
         labels, states = automaton.labels, automaton.num_states
         label = edge_labels.number
         tokens = [edge_labels.tokens(i) for i in range(len(edge_labels.classes))]
-        counts = torch.tensor([len(t) for t in tokens])
+        counts = torch.tensor(edge_labels.sizes)
         size, source = counts[label], automaton.edge_source
         threshold = _threshold(size, source, states, automaton.vocab_size)
         many = (size > threshold).nonzero().squeeze(1)

@@ -22,7 +22,7 @@ from ...circuits.automaton import UNREACHABLE, Automaton
 from ..engine.filter import Filter
 from ..queries.evidence import Evidence
 from ..semirings.linear import Boolean
-from .rows import Shortfall, shortfall_of
+from .rows import Shortfall, pack_bits, shortfall_of
 
 MASK_CACHE_BYTES = 1 << 27
 States = tuple[int, ...]
@@ -49,7 +49,7 @@ class FiniteMasks:
         self._near: dict[tuple[int, int | bytes], memoryview] = {}  # by state and the edges taken
         self._edges: dict[int, Edges] = {}  # by state
         self._most_kept = max(1, MASK_CACHE_BYTES // (4 * -(-automaton.vocab_size // 32)))
-        self._none = pack(np.zeros(automaton.vocab_size, bool)).data
+        self._none = np.zeros(-(-automaton.vocab_size // 32), np.int32).data
 
     def _sweep(self) -> Bool[ndarray, "states lengths"] | None:
         """Return Boolean β (states, tokens left = 0, 1, …) until it is constant; None if distances suffice."""
@@ -134,7 +134,7 @@ class FiniteMasks:
             for pieces, yes in zip(edges.tokens, alive.tolist(), strict=True):
                 for tokens in pieces if yes else ():
                     allowed[tokens] = True
-            found = self._near[state, key] = pack(allowed).data
+            found = self._near[state, key] = pack_bits(torch.from_numpy(allowed)[None])[0].numpy().data
         return found
 
     def _edges_of(self, state: int) -> Edges:
@@ -151,20 +151,13 @@ class FiniteMasks:
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         """Implement :meth:`NextTokenQuery.feasible_lengths`."""
-        found = self._first_lengths()
         if self.horizon is None:
-            return found
-        more = found[-1:].expand(max(0, self.horizon + 1 - len(found)))
-        return torch.cat([found, more])[: self.horizon + 1]
-
-    def _first_lengths(self) -> Bool[Tensor, " lengths"]:
-        """Return which lengths 0, 1, … are feasible; those beyond the last one are as that is."""
-        if self.betas is not None:
-            return torch.from_numpy(self.betas[self.automaton.start_states].any(0))
-        fewest = self._fewest()
-        if self.horizon is None or fewest == UNREACHABLE:
-            return torch.tensor([fewest < UNREACHABLE])
-        return torch.arange(fewest + 1) >= fewest
+            return torch.tensor([self._fewest() < UNREACHABLE])
+        lengths = torch.arange(self.horizon + 1)
+        if self.betas is None:
+            return lengths >= self._fewest()
+        found = torch.from_numpy(self.betas[self.automaton.start_states].any(0))
+        return found[lengths.clamp(max=len(found) - 1)]
 
     def _fewest(self) -> int:
         return int(self.automaton.distances[self.automaton.start_states].min())
@@ -177,7 +170,7 @@ class FiniteMasks:
         extends = self.horizon is not None and self.betas is None
         if extends and (not len(lengths) or int(lengths.min()) >= self._fewest()):
             return None
-        found = shortfall_of(self._first_lengths(), lengths, self.horizon)
+        found = shortfall_of(self.feasible_lengths(), lengths, self.horizon)
         if found is None or found.needed is not None:
             return found
         given, fa = found.given, self.automaton
@@ -190,11 +183,3 @@ class FiniteMasks:
             if n > given and bool((reached & accept).any()):
                 return Shortfall(given, n)
         return Shortfall(given, None)
-
-
-def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
-    """Pack booleans into the bits of little-endian 32-bit words."""
-    packed = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
-    bits = np.packbits(allowed, bitorder="little")
-    packed[: len(bits)] = bits
-    return packed.view("<i4")

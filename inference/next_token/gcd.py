@@ -38,7 +38,6 @@ from .rows import (
 
 Row = tuple[Any, int, Any]  # the state, the tokens left, and the row one token earlier (None at the start)
 
-
 Masks = FiniteMasks | LazyMasks
 
 
@@ -80,7 +79,7 @@ class GCDQuery(RowQuery):
     @property
     def states(self) -> list[Any]:
         """The state of each row: a tuple of live states of an explicit automaton, a state number of a lazy one."""
-        return [state for state, _, _ in self._rows]
+        return [row[0] for row in self._rows]
 
     # ------------------------------------------------------------ rows
 

@@ -146,9 +146,8 @@ class DenseQuery(MessageQuery):
         return found > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        return self._history.recovered(self._messages.log_weights(), self._wider, DenseMessages.log_weights)[
-            0
-        ]
+        found = self._messages.log_weights()
+        return self._history.recovered(found, self._wider, DenseMessages.log_weights)[0]
 
     def ended(self) -> Float[Tensor, " batch"]:
         return self._history.recovered(self._messages.ended(), self._wider, DenseMessages.ended)[0]

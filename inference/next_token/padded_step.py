@@ -79,7 +79,7 @@ class PaddedMessages(Messages):
             raise CircuitError("pgcd: steps of fixed shapes need a deterministic automaton; determinise it")
         if not isinstance(tables.tokens, TableScores) or not isinstance(tables.semiring, Real):
             raise CircuitError("pgcd: steps of fixed shapes need an HMM: one table of emissions")
-        self._tables, self._table, self.vocab_size = tables, tables.tokens, tables.automaton.vocab_size
+        self._tables, self._table, self.vocab_size = tables, tables.tokens.table, tables.automaton.vocab_size
         self._chain, self._semiring = tables.chain, tables.semiring
         self.edges = PaddedEdges(tables.automaton, tables.labels, tables.device)
         columns, exponents = tables.backward.table()

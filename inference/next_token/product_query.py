@@ -29,7 +29,7 @@ from ..semirings.logarithms import Log
 from ..semirings.scaled_real import Real
 from .padded_step import PaddedMessages
 from .product_step import ProductMessages, Scores
-from .product_tables import ProductTables, in_one_precision
+from .product_tables import ProductTables, in_one_precision, kept
 from .protocol import Tokens
 from .row_query import MessageQuery
 from .rows import check_horizon, checked_tokens, conditionals, no_hmm
@@ -81,7 +81,7 @@ class ProductQuery(MessageQuery):
         if automaton.device.type != "cpu":  # read on the CPU; the tables made from it are moved
             automaton = automaton.map(lambda t: t.cpu())
         self.automaton = self.guide = automaton
-        self.factor, self.horizon = in_one_precision(chain), horizon
+        self.factor, self.horizon = kept(chain, "one precision", lambda: in_one_precision(chain)), horizon
         self.semiring: Semiring[Any] = semiring or (Floored() if tolerance else Real())
         self.vocab_size, self.device = chain.vocab_size, chain.device
         self.has_lookahead = isinstance(self.semiring, Real)
@@ -91,24 +91,17 @@ class ProductQuery(MessageQuery):
             padded = chain.device.type != "cpu" and possible
         self.padded = padded
         tables = self._tables = ProductTables(
-            self.factor,
-            automaton,
-            horizon,
-            self.semiring,
-            dtype=dtype,
-            memory=memory,
-            tolerance=tolerance,
-            table=padded,
+            self.factor, automaton, horizon, self.semiring, tolerance, memory, dtype, padded
         )
         super().__init__(PaddedMessages(tables) if padded else ProductMessages(tables))
         double = self.factor.initial[0].dtype == torch.float64
         semirings: list[Semiring[Any]] = [Log()] if double else [Real(), Log()]
         self._wider = [partial(self._wide, semiring) for semiring in semirings]
         self._scored: Scores | None = None
-        self._ratio: tuple[Scores, Tensor] | None = None  # the lookahead of the scores
+        self._ratio: Tensor | None = None  # the lookahead of the scores
 
     def _wide(self, semiring: Semiring[Any]) -> ProductMessages:
-        wide = self.factor.to("cpu", torch.float64)
+        wide = kept(self.factor, "wide", lambda: self.factor.to("cpu", torch.float64))
         return ProductMessages(ProductTables(wide, self.guide, self.horizon, semiring))
 
     @property
@@ -176,12 +169,11 @@ class ProductQuery(MessageQuery):
         """
         self._needs_real()
         found = self._score()
-        # a sampler asks for a proposal and for a potential
-        if self._ratio is None or self._ratio[0] is not found:
+        if self._ratio is None:  # a sampler asks for a proposal and for a potential
             scale = (found.product_scale - found.prior_scale)[:, None]
             ratio = (found.product - found.prior).double().add_(scale)
-            self._ratio = found, ratio.masked_fill_(found.product.isneginf(), -torch.inf)
-        return self._ratio[1]
+            self._ratio = ratio.masked_fill_(found.product.isneginf(), -torch.inf)
+        return self._ratio
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """Return log p_hmm(G | x_<t) in nats; 0 or −∞ if no token is left."""

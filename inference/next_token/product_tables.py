@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -12,15 +13,16 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...layers import Categorical
+from ...layers.functorch_utils import version
 from ..engine.contract import outer
 from ..engine.filter import dot
 from ..semirings.base import Semiring
 from ..semirings.scaled_real import Real
 from .backward import Backward
-from .edge_labels import EdgeLabels
-from .token_scores import TableScores, TokenScores
+from .token_scores import EdgeLabels, ScaledTable, TableScores, TokenScores
 
 SR = Semiring[Any]
+T = TypeVar("T")
 
 
 class ProductTables:
@@ -35,10 +37,9 @@ class ProductTables:
         automaton: Automaton,
         horizon: int,
         semiring: SR,
-        *,
-        dtype: torch.dtype | None = None,
         tolerance: float = 0.0,
         memory: int | None = None,
+        dtype: torch.dtype | None = None,
         table: bool = False,
     ) -> None:
         self.chain, self.automaton, self.semiring, self.device = chain, automaton, semiring, chain.device
@@ -47,7 +48,9 @@ class ProductTables:
         self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory, dtype, table)
         self.tokens: TokenScores | TableScores
         if isinstance(semiring, Real) and type(chain.inputs) is Categorical and chain.inputs.weight.ndim == 2:
-            self.tokens = TableScores(semiring, chain.inputs, labels, dtype)
+            layer = chain.inputs.weight
+            scaled = kept(chain, ("scaled table", dtype), lambda: ScaledTable(layer, dtype))
+            self.tokens = TableScores(semiring, scaled, labels)
         else:
             self.tokens = TokenScores(semiring, chain.inputs, labels)
         self.deterministic, self.unit_final = automaton.is_deterministic, chain.unit_final
@@ -55,8 +58,7 @@ class ProductTables:
         self.first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1)).to(
             self.device
         )
-        sizes = [sum(len(automaton.labels.members()[c]) for c in key) for key in labels.classes]
-        self.sizes = torch.tensor(sizes, device=self.device)
+        self.sizes = torch.tensor(labels.sizes, device=self.device)
         self._outside: dict[int, Int[Tensor, " tokens"]] = {}
 
     @cached_property
@@ -80,6 +82,16 @@ class ProductTables:
             free[self.labels.tokens(label)] = False
             self._outside[label] = free.nonzero().squeeze(1).to(self.device)
         return self._outside[label]
+
+
+def kept(chain: Chain, name: Hashable, make: Callable[[], T]) -> T:
+    """Return ``make()``, or what it returned before for this chain and name if no parameter was written to since."""
+    parameters = chain.parameters()
+    written = [(id(tensor), version(tensor)) for tensor in parameters]
+    found = chain.cache.get(name)
+    if found is None or found[0] != written or any(count is None for _, count in written):
+        found = chain.cache[name] = written, make(), parameters  # held, so that no other takes their identity
+    return cast(T, found[1])
 
 
 def in_one_precision(chain: Chain) -> Chain:

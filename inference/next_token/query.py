@@ -97,9 +97,8 @@ def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
     >>> query.scores().exp()  # with one token left it must be a 1
     tensor([[0., 1.]])
     """
-    return NextToken(
-        an_automaton(automaton, "gcd: automaton"), whole(horizon, "gcd: horizon", None), Boolean()
-    )
+    automaton, horizon = an_automaton(automaton, "gcd: automaton"), whole(horizon, "gcd: horizon", None)
+    return NextToken(automaton, horizon, Boolean())
 
 
 def lcd(automaton: Automaton) -> GCDQuery:
@@ -146,7 +145,7 @@ def pgcd(
         The largest budget in tokens.
     dtype
         The precision of the emission table and, on an accelerator, of the backward messages (default: the chain's finest,
-        at least float32). With bfloat16 scores are right to about one part in a hundred.
+        at least float32). With bfloat16 scores are right to about one part in a hundred. An HMM keeps the table for its queries.
     memory
         The most bytes for the backward messages, which are horizon × chain states × automaton states numbers (default: about
         4 GiB; no limit with ``dtype`` or fixed shapes). Others are computed again as budgets go down; scores are the same.

@@ -1,7 +1,7 @@
-"""Scores of tokens: Bᵀ x of messages x at the units of a chain, for all tokens or for those of a label.
+"""The tokens on edges, and their scores: Bᵀ x of messages x at the units of a chain, for all tokens or those of a label.
 
 :class:`TokenScores` asks the engine. :class:`TableScores` is its fast path for an HMM in Real: the table, each token's column
-divided by its largest entry top(v), is laid out once, and the columns of labels with few tokens are gathered once.
+divided by its largest entry top(v), is laid out once for all queries, and columns of labels with few tokens are gathered once.
 
 Scores are logarithms in nats, those of a table without log top(v), each with a scale for each message.
 """
@@ -18,18 +18,44 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import linear
 
-from ...layers import Categorical, InputLayer
+from ...circuits.automaton import Automaton
+from ...layers import InputLayer
 from ..engine.contract import adjoint, columns, observe
 from ..semirings.base import Semiring
 from ..semirings.scaled import Scaled
 from ..semirings.scaled_real import Real
-from .edge_labels import EdgeLabels
 
-GATHER_CACHE_BYTES = 1 << 28
+GATHERED_BYTES = 1 << 28  # of columns that are kept with a small table
 BLOCK_ELEMENTS = 1 << 26  # entries of the table that are divided at once
 LOG2 = 0.6931471805599453
 
 Found = tuple[Tensor, Float[Tensor, " messages"]]
+
+
+class EdgeLabels:
+    """The distinct labels of an automaton's edges: the label's ``number`` of each edge, and for each label its token ``classes``
+    and the number of its tokens, ``sizes``."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._labels = labels = automaton.labels
+        order = torch.argsort(labels.incidence.row, stable=True)
+        counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+        known: dict[tuple[int, ...], int] = {}
+        number = [
+            known.setdefault(tuple(sorted(classes.tolist())), len(known))
+            for classes in labels.incidence.col[order].split(counts)
+        ]
+        self.number, self.classes = torch.tensor(number), list(known)
+        of_class = [len(members) for members in labels.members()]
+        self.sizes = [sum(of_class[c] for c in key) for key in known]
+        self._tokens: dict[int, Int[Tensor, " some"]] = {}
+
+    def tokens(self, label: int) -> Int[Tensor, " some"]:
+        """Return the token ids of a label, ascending; kept."""
+        if (found := self._tokens.get(label)) is None:
+            members = [self._labels.members()[c] for c in self.classes[label]]
+            found = self._tokens[label] = torch.cat(members).sort().values if members else torch.arange(0)
+        return found
 
 
 class TokenScores:
@@ -55,11 +81,8 @@ class TokenScores:
         self, x: Any, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
     ) -> Tensor:
         """Score pairs: in line i token ``place[i]`` of the joined tokens of ``labels``, by message ``message[i]``."""
-        sr, tokens = (
-            self._semiring,
-            torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place],
-        )
-        last = sr.ndim(x) - 1
+        sr, last = self._semiring, self._semiring.ndim(x) - 1
+        tokens = torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place]
         return sr.log(sr.reduce(observe(sr, self._layer, sr.gather(x, message, last), tokens), range(last)))
 
     def _columns(self, label: int) -> Any:
@@ -73,19 +96,19 @@ class TokenScores:
         return logs, logs.new_zeros(len(logs), dtype=torch.float64)
 
 
-class TableScores:
-    """Bᵀ x for a table B (H, V) in Real, its entries kept in ``dtype``."""
+class ScaledTable:
+    """A table B (H, V), each token's column divided by its largest entry top(v), in ``dtype`` and laid out for products.
 
-    def __init__(
-        self, semiring: Real, layer: Categorical, labels: EdgeLabels, dtype: torch.dtype | None
-    ) -> None:
-        table = layer.weight
-        self._semiring, self._labels, self._table = semiring, labels, table
-        self.dtype, top = dtype or table.dtype, table.amax(0)
+    It belongs to an HMM, all of whose queries share it (:func:`~.product_tables.kept`), with the columns gathered last: at most
+    a quarter of it, or :data:`GATHERED_BYTES`.
+    """
+
+    def __init__(self, table: Float[Tensor, "hidden vocab"], dtype: torch.dtype | None) -> None:
+        self._table, self.dtype, top = table, dtype or table.dtype, table.amax(0)
         self.log_top = top.log()  # −inf for a token that is never emitted
         self._divisor = torch.where(top > 0, top, 1)
-        self._gathered: dict[int, Float[Tensor, "tokens hidden"]] = {}
-        self._bytes = 0
+        self._gathered: dict[bytes, Float[Tensor, "some hidden"]] = {}
+        self._bytes, self._most = 0, max(GATHERED_BYTES, table.numel() * self.dtype.itemsize // 4)
         width = max(1, BLOCK_ELEMENTS // len(table))
         parts = zip(table.split(width, 1), self._divisor.split(width), strict=True)
         self._rows: Tensor | None = None  # (V, H) on an accelerator, where columns are gathered from it
@@ -97,15 +120,52 @@ class TableScores:
             part.copy_((block / by).T)
         self._blocks = [lambda x: x @ rows.T]
 
-    def all_tokens(self, x: Scaled) -> Found:
-        rows, scale = self._scaled(x)
-        scores = self.products(rows)
-        return self._logs(scores, rows, scale, lambda ones: torch.cat([ones @ self._positive.T], 1))
-
     def products(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:
         """Multiply rows by the whole table, in the table's precision."""
         scores = [block(rows.to(self.dtype)) for block in self._blocks]
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
+
+    def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
+        """Return the scaled columns of some tokens, as rows."""
+        tokens = tokens.to(self._table.device)
+        if self._rows is not None:
+            return self._rows.index_select(0, tokens)
+        gathered = self._table.index_select(1, tokens) / self._divisor.index_select(0, tokens)
+        return gathered.T.contiguous().to(self.dtype)
+
+    def gathered(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
+        """Return the same, kept for the next call with these tokens."""
+        name = tokens.cpu().numpy().tobytes()
+        if (found := self._gathered.get(name)) is None:
+            found = self.columns(tokens)
+            if self._bytes + found.nbytes > self._most:
+                self._gathered.clear()
+                self._bytes = 0
+            self._gathered[name], self._bytes = found, self._bytes + found.nbytes
+        return found
+
+    @cached_property
+    def positive(self) -> Float[Tensor, "vocab hidden"]:
+        """1 where an entry of the table is positive, else 0."""
+        return (self._table > 0).to(self._table).T
+
+    @cached_property
+    def smallest(self) -> float:
+        """A lower bound of the positive entries of the table, each divided by its column's largest."""
+        height = max(1, BLOCK_ELEMENTS // self._table.shape[1])
+        return min(float(smallest_of(rows / self._divisor)) for rows in self._table.split(height))
+
+
+class TableScores:
+    """Bᵀ x for a table B in Real."""
+
+    def __init__(self, semiring: Real, table: ScaledTable, labels: EdgeLabels) -> None:
+        self._semiring, self.table, self._labels, self.log_top = semiring, table, labels, table.log_top
+
+    def all_tokens(self, x: Scaled) -> Found:
+        rows, scale = self._scaled(x)
+        scores = self.table.products(rows)
+        return self._logs(scores, rows, scale, lambda ones: torch.cat([ones @ self.table.positive.T], 1))
 
     def of_label(self, x: Scaled, label: int) -> Found:
         (rows, scale), emitted = self._scaled(x), self._columns(label)
@@ -123,21 +183,8 @@ class TableScores:
         logs, scale = self._logs(found, rows, scale, lambda ones: (ones * (emitted > 0)).sum(1, keepdim=True))
         return logs[:, 0].double() + scale
 
-    def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
-        """Return the scaled columns of some tokens, as rows."""
-        if self._rows is not None:
-            return self._rows.index_select(0, tokens)
-        gathered = self._table.index_select(1, tokens) / self._divisor.index_select(0, tokens)
-        return gathered.T.contiguous().to(self.dtype)
-
     def _columns(self, label: int) -> Float[Tensor, "tokens hidden"]:
-        if (found := self._gathered.get(label)) is None:
-            found = self.columns(self._labels.tokens(label).to(self._table.device))
-            if self._bytes + found.nbytes > GATHER_CACHE_BYTES:
-                self._gathered.clear()
-                self._bytes = 0
-            self._gathered[label], self._bytes = found, self._bytes + found.nbytes
-        return found
+        return self.table.gathered(self._labels.tokens(label))
 
     def _scaled(self, x: Scaled) -> tuple[Float[Tensor, "messages hidden"], Float[Tensor, " messages"]]:
         """Return messages as rows with maximum one, and the logarithms of their scales (nats)."""
@@ -151,20 +198,10 @@ class TableScores:
         least = self._semiring.least(rows.dtype)
         if least and found.numel() and float(found.detach().amin()) < least:
             small = smallest_of(rows)
-            if float(small) * self.smallest < least:
+            if float(small) * self.table.smallest < least:
                 lost = ((found < least) & (truth((rows > 0).to(rows.dtype)) > 0)).any(1)
                 scale = scale.masked_fill(lost, torch.nan)
         return found.log_(), scale
-
-    @cached_property
-    def _positive(self) -> Float[Tensor, "vocab hidden"]:
-        return (self._table > 0).to(self._table).T
-
-    @cached_property
-    def smallest(self) -> float:
-        """A lower bound of the positive entries of the table, each divided by its column's largest."""
-        height = max(1, BLOCK_ELEMENTS // self._table.shape[1])
-        return min(float(smallest_of(rows / self._divisor)) for rows in self._table.split(height))
 
 
 def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:

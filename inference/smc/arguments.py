@@ -65,7 +65,7 @@ def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
         )
     raise EvidenceError(
         f"{who}: lm is a {type(lm).__name__}, which lacks {', '.join(lacks)}; give "
-        "tt.TransformersLM(model, tokenizer) or another tt.lm.LanguageModel"
+        "tt.TransformersLM(model, tokenizer) or another tt.lm.LanguageModel; masked models take tt.decoding.denoise"
     )
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import EvidenceError
-from ...layers.functorch_utils import version
+from ..next_token.product_tables import kept
 from .loop import run_requests
 from .posterior import Posterior
 from .proposals import GCDProposal, LookaheadProposal, Proposal
@@ -41,7 +41,6 @@ SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
 
 _kept: weakref.WeakKeyDictionary[object, dict[Hashable, Strength]] = weakref.WeakKeyDictionary()
-_names: weakref.WeakKeyDictionary[Chain, tuple[Hashable, str]] = weakref.WeakKeyDictionary()
 
 
 def settle(requests: Sequence[Request]) -> None:
@@ -144,23 +143,23 @@ def _found(request: Request) -> Strength:
     """Return the strength kept for a request's prompt, model, HMM, constraint and budget, and for one particle or several.
 
     Without one, a new one."""
-    assert request.hmm is not None
-    lm = request.lm
+    lm, hmm = request.lm, request.hmm
+    assert hmm is not None
     key = (
         request.prompt if isinstance(request.prompt, str) else tuple(request.prompt),
         getattr(lm, "temperature", None),
         _automaton_name(request.fa),
-        _hmm_name(request.hmm),
+        kept(hmm, "digest", lambda: _hmm_name(hmm)),
         request.max_new_tokens,
         request.particles == 1,
         request.ess_threshold > 0,
     )
-    kept: dict[Hashable, Strength] = {}
+    strengths: dict[Hashable, Strength] = {}
     with suppress(TypeError):  # a language model without weak references
-        kept = _kept.setdefault(getattr(lm, "model", lm), kept)
-    if key not in kept and len(kept) >= KEPT:
-        kept.pop(next(iter(kept)), None)
-    return kept.setdefault(key, Strength())
+        strengths = _kept.setdefault(getattr(lm, "model", lm), strengths)
+    if key not in strengths and len(strengths) >= KEPT:
+        strengths.pop(next(iter(strengths)), None)
+    return strengths.setdefault(key, Strength())
 
 
 def _stream(seed: int, run: int) -> int:
@@ -187,13 +186,9 @@ def _automaton_name(fa: Automaton) -> Hashable:
 
 def _hmm_name(hmm: Chain) -> str:
     """Return a digest of a sample of the parameters, the same for equal HMMs."""
-    tensors = hmm.parameters()
-    versions = tuple(version(tensor) for tensor in tensors)
-    if hmm not in _names or None in versions or _names[hmm][0] != versions:
-        out = hashlib.sha256()
-        for tensor in tensors:
-            flat = tensor.detach().flatten()
-            sample = flat[:: max(1, len(flat) // SAMPLED)].double().cpu().numpy()
-            out.update(np.ascontiguousarray(sample).tobytes())
-        _names[hmm] = versions, out.hexdigest()
-    return _names[hmm][1]
+    out = hashlib.sha256()
+    for tensor in hmm.parameters():
+        flat = tensor.detach().flatten()
+        sample = flat[:: max(1, len(flat) // SAMPLED)].double().cpu().numpy()
+        out.update(np.ascontiguousarray(sample).tobytes())
+    return out.hexdigest()

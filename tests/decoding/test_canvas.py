@@ -3,16 +3,19 @@
 import functools
 import itertools
 import math
+import threading
 
 import pytest
 import torch
 from scipy.stats import chi2
 
 import tractile as tt
+from tractile.constraints import limits
 from tractile.decoding.letters import Letters, explored
 from tractile.errors import (
     BudgetTooSmall,
     CircuitError,
+    ConstructionStopped,
     EvidenceError,
     ShapeError,
     TooManyStates,
@@ -179,20 +182,27 @@ def items(size):
     return [*trees(size), *more]
 
 
-def test_a_lazy_constraint_is_exact_within_the_canvas():
+def test_a_lazy_constraint_is_exact_within_the_canvas(caplog):
     n, fa = 20, nested()
     texts = [text for size in range(n) for text in trees(size)]
     assert len(texts) > 60
+    found = tt.canvas(torch.zeros(n, 257, dtype=torch.float64), fa)
+    assert found.log_partition.item() == pytest.approx(math.log(len(texts)))
+    assert [*caplog.messages, *fa.narrowed] == []  # the finite automaton, which lacks some, is not used
     written = explored(fa, n, 60)  # 75 more states are met that cannot end within n tokens
     assert all(written.accepts([1 + b for b in text.encode()] + [0]) for text in texts)
     assert any(not fa.finite.accepts([1 + b for b in text.encode()] + [0]) for text in texts)
-    found = tt.canvas(torch.zeros(n, 257, dtype=torch.float64), fa)
-    assert found.log_partition.item() == pytest.approx(math.log(len(texts)))
 
 
-def test_a_lazy_constraint_too_large_for_the_canvas_is_refused_with_its_size():
-    with pytest.raises(TooManyStates, match=r"more than 50 of its states can be met within 60 tokens"):
+def test_a_lazy_constraint_too_large_for_the_canvas_is_refused_with_its_size(monkeypatch):
+    with pytest.raises(TooManyStates, match=r"within 60 tokens more than 50 of its states can be met"):
         explored(nested(), 60, 50)
+    monkeypatch.setattr(limits, "TRANSITIONS", 100)
+    with pytest.raises(TooManyStates, match=r"or 100 tokens between them"):
+        explored(nested(), 60, 5000)
+    (stop := threading.Event()).set()
+    with pytest.raises(ConstructionStopped):
+        tt.constraints.Limits().run(lambda: explored(nested(), 60, 5000), stop)
 
 
 def test_numbers_out_of_range_are_refused_where_they_matter():

@@ -1,7 +1,9 @@
 """``denoise`` beside an enumeration of a small model's denoising paths, and on the masked model that ships."""
 
 import itertools
+import json
 import math
+from collections import Counter
 from functools import cache
 from types import SimpleNamespace
 
@@ -111,7 +113,10 @@ def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample)
     assert run.log_evidence == pytest.approx(math.log(total), abs=0.06)
     assert weights.std() > 0 if not resample else run.ess > 0.9 * k
     rows = [tuple(row) for row in run.tokens.tolist()]
+    field = dict(run.field(level=0.9999).entries)
     for x, w in found.items():
+        text = "".join("_abc"[v] for v in x).strip("_")
+        assert field[text].low <= w / total <= field[text].high
         share = sum(float(v) for row, v in zip(rows, weights, strict=True) if row == x) / float(weights.sum())
         assert share == pytest.approx(w / total, abs=5 * math.sqrt(w / total / (k / 3)) + 0.002)
 
@@ -234,8 +239,20 @@ def test_a_seed_gives_a_text_again_and_temperature_zero_needs_none():
     ids = lm().ids("The dog was", 6)
     texts = [denoise(lm(), ids, WORDS, particles=8, seed=seed).texts for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
-    calm = {denoise(lm(), ids, WORDS, temperature=0, seed=seed).texts for seed in (1, 2)}
-    assert len(calm) == 1
+    calm = [denoise(lm(), ids, WORDS, temperature=0, seed=seed) for seed in (1, 2)]
+    assert calm[0].texts == calm[1].texts
+    with pytest.raises(EvidenceError, match="nothing is drawn"):
+        calm[0].field()
+
+
+def test_fields_of_filled_canvases_are_read_as_json():
+    found = denoise(lm(), lm().ids("She has", 24), ITEM, particles=16, steps=12)
+    shares = Counter[str]()
+    for text, weight in zip(found.texts, found.log_weights.softmax(0).tolist(), strict=True):
+        shares[json.loads(text)["kind"]] += weight
+    assert {kind: p.value for kind, p in found.field("kind").entries} == pytest.approx(shares)
+    with pytest.raises(EvidenceError, match="no answer has 'name'"):
+        found.field("name")
 
 
 def test_what_cannot_be_filled_is_refused():

@@ -15,7 +15,7 @@ from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapte
 from tractile.decoding.vllm.structured_output import Spec, TractileBackend
 from tractile.embedded import load_lm
 from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.token_scores import TableScores
+from tractile.inference.next_token.token_scores import ScaledTable
 
 TOKENIZER = load_lm()[1]
 V, BUDGET, PROMPT = len(TOKENIZER), 24, 5
@@ -69,7 +69,7 @@ def nothing_new(monkeypatch):
         ]:
             monkeypatch.setattr(owner, name, refuse)
         before.extend(work())
-        only_cached(TableScores, "_columns", lambda table, label: label in table._gathered)
+        only_cached(ScaledTable, "gathered", lambda table, ids: ids.numpy().tobytes() in table._gathered)
         only_cached(FiniteMasks, "_edges_of", lambda masks, state: state in masks._edges)
 
     yield forbid

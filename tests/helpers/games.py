@@ -183,7 +183,7 @@ PRODUCTS = [
         by_mask=True,
         patches=(
             ("tractile.inference.next_token.product_step.FEW", 0),
-            ("tractile.inference.next_token.token_scores.GATHER_CACHE_BYTES", 1),
+            ("tractile.inference.next_token.token_scores.GATHERED_BYTES", 1),
         ),
     ),
     Kind("pgcd in fixed shapes", _static, _once, by_mask=True),

@@ -151,8 +151,8 @@ CALLS = {
         "constraints/automata": 186, "constraints/engine": 390, "circuits": 4, "inference/next_token": 548,
     },
     lookahead_within_memory: {
-        "constraints/automata": 663, "constraints/engine": 232, "constraints/program": 22, "circuits": 300, "layers": 2220,
-        "inference/next_token": 2652,
+        "constraints/automata": 153, "constraints/engine": 151, "constraints/program": 7, "circuits": 359, "layers": 2377,
+        "inference/next_token": 2580,
     },
     samplers: {
         "constraints/automata": 650, "constraints/engine": 518, "constraints/program": 16, "circuits": 462, "layers": 2380,
@@ -161,8 +161,8 @@ CALLS = {
     # weights of each type are read as such, and products of extreme ones are found to be so
     queries_of_a_circuit: {"circuits": 1625, "layers": 1727, "inference/queries": 683},
     lookahead_of_a_regex: {
-        "constraints/automata": 591, "constraints/engine": 71, "constraints/program": 22, "circuits": 132, "layers": 472,
-        "inference/next_token": 518,
+        "constraints/automata": 81, "constraints/engine": 52, "constraints/program": 7, "circuits": 155, "layers": 512,
+        "inference/next_token": 544,
     },
 }  # fmt: skip
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
+from ...._core import Names, names_of, names_table
+from ...._core import inside as names_inside
 from ...automata.work import metered
-from ...core import Names, names_of, names_table
-from ...core import inside as names_inside
 from ...program.tables import Table
 from .. import strings
 from ..shapes import Strings

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tractile.constraints.core import between_bounds
+from tractile._core import between_bounds
 
 DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 TEXTS = ["".join(text) for size in range(1, 6) for text in itertools.product("-.0159", repeat=size)]

@@ -8,7 +8,7 @@ import torch
 import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference.next_token import backward
-from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.inference.next_token.token_scores import EdgeLabels
 from tractile.inference.semirings.floored import FLOOR, Floored
 from tractile.inference.smc import LookaheadPotential, LookaheadProposal, MixtureProposal
 

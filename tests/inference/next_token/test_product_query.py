@@ -4,10 +4,10 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from product_queries import padded, product
+from product_queries import product
 
 import tractile as tt
-from tractile.errors import CircuitError, EvidenceError
+from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Log
 from tractile.inference.next_token.generic import DenseQuery
 from tractile.layers import Categorical, Dense, Identity
@@ -142,9 +142,3 @@ def test_a_product_knows_its_factors():
     assert single.factors[0].initial[0] is single.initial[0]
     with pytest.raises(EvidenceError, match="must be an automaton"):
         tt.gcd(one * a, 3)
-
-
-def test_steps_of_fixed_shapes_need_one_table():
-    automaton = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], V)
-    with pytest.raises(CircuitError, match="an HMM"):
-        padded(hmm(0) * hmm(1), automaton, 3)

@@ -1,6 +1,7 @@
 """The incremental next-token queries, generic and fast, against enumeration at every prefix."""
 
 import itertools
+from unittest.mock import Mock
 
 import games
 import numpy as np
@@ -15,14 +16,12 @@ import tractile as tt
 from tractile.errors import BudgetTooSmall, CircuitError, TooManyStates
 from tractile.inference import Boolean, Log, Real
 from tractile.inference.next_token import finite_masks as masks
+from tractile.inference.next_token import product_tables
+from tractile.inference.next_token.token_scores import ScaledTable
 
 FEW = settings(max_examples=15, deadline=None)
 SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)
 GCD, LCD = games.MASKS
-
-
-def feasible_budgets(model, horizon):
-    return [n for n in range(horizon + 1) if model.total(n).sum() > 0]
 
 
 def test_gcd_with_a_cache_of_one_mask(monkeypatch):
@@ -147,7 +146,7 @@ def queries(fsa, hmm, horizon):
 def test_budget_too_small_exactly_where_enumeration_says_so(data):
     vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
     hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
-    lengths = feasible_budgets(fsa, horizon)
+    lengths = [n for n in range(horizon + 1) if fsa.total(n).sum() > 0]
     for name, query in queries(fsa, hmm, horizon).items():
         assert query.feasible_lengths().tolist() == [n in lengths for n in range(horizon + 1)], name
         for budget in range(horizon + 1):
@@ -180,7 +179,16 @@ def test_an_automaton_without_edges():
         assert caught.value.needed is None
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
+def test_queries_of_an_hmm_share_its_table_until_it_is_written_to(monkeypatch):
+    made = Mock(wraps=ScaledTable)
+    monkeypatch.setattr(product_tables, "ScaledTable", made)
+    hmm, fa = tt.HMM.random(3, 4), tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1)], 0, [1], 4)
+    found = [tt.pgcd(hmm, fa, 5).start(1).log_weights() for _ in range(2)]
+    hmm.emission_probs.copy_(hmm.emission_probs.flip(1))
+    found += [tt.pgcd(one, fa, 5).start(1).log_weights() for one in (hmm, hmm, hmm.map(torch.clone))]
+    assert [torch.equal(found[0], one) for one in found] == [True, True, False, False, False]
+    assert [torch.equal(found[-1], one) for one in found] == [False, False, True, True, True]
+    assert made.call_count == 3
 
 
 def test_a_query_of_many_steps_keeps_one_copy_of_the_parameters():
@@ -219,6 +227,5 @@ def test_pgcd_in_half_precision_keeps_to_the_exact_lookahead():
 
 def test_pgcd_refuses_tables_of_too_small_a_range():
     fa = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], 2)
-    hmm = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
     with pytest.raises(tt.errors.ShapeError, match="float16"):
-        tt.pgcd(hmm, fa, 3, torch.float16)
+        tt.pgcd(tt.HMM.random(1, 2), fa, 3, torch.float16)

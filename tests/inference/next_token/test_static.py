@@ -93,9 +93,9 @@ def test_a_step_stays_on_its_device(model, dtype):
                 setattr(out, name, put(value))
             return out
 
-        steps, tables, table = moved(query._messages), moved(query._tables), moved(query._tables.tokens)
+        steps, tables, table = moved(query._messages), moved(query._tables), moved(query._tables.tokens.table)
         steps._tables, steps.edges, steps._table = tables, moved(steps.edges), table
-        tables.backward, tables.tokens, tables.device = moved(tables.backward), table, CUDA
+        tables.backward, tables.device = moved(tables.backward), CUDA
         steps._chain = tables.chain = moved(query.factor)
         tables.chain.right, tables.chain.inputs = query.factor.right.map(put), query.factor.inputs.map(put)
         steps._move = tables.chain.right.T.map(lambda t: put(t).double())
@@ -110,10 +110,12 @@ def test_a_step_stays_on_its_device(model, dtype):
             steps.moved(now, torch.empty(3, dtype=torch.long), moving)
 
 
-def test_an_automaton_that_is_not_deterministic_is_refused():
-    fa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2)
+def test_automata_that_are_not_deterministic_and_other_chains_are_refused():
+    hmm, one = tt.HMM.random(2, 2), tt.Automaton.from_edges([(0, 0, 0)], 0, [0], 2)
     with pytest.raises(CircuitError, match="determin"):
-        padded(tt.HMM.random(2, 2), fa, 3)
+        padded(hmm, tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2), 3)
+    with pytest.raises(CircuitError, match="an HMM"):
+        padded(hmm * hmm, one, 3)
 
 
 def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
