@@ -110,7 +110,7 @@ class Denoised:
     ``log_p``: of each path under the model alone; ``log_q``: the joint log-probability with which it was drawn;
     ``log_weights``: properly weighted for the target, their difference if nothing was resampled; ``log_evidence``: the estimate
     of the log-probability that the model alone satisfies the constraint. At temperature zero nothing is drawn: these three are
-    nan. ``lineage_or_own`` has by particle its ancestor before each resampling, or without one itself.
+    nan. ``lineage_or_own`` has by particle its ancestors: at the start, and after each resampling.
 
     Examples
     --------
@@ -149,9 +149,7 @@ class Denoised:
         ' dog'
         """
         if bool(self.log_weights.isnan().any()):
-            raise EvidenceError(
-                "field: at temperature zero nothing is drawn; denoise at a higher one, with particles"
-            )
+            raise EvidenceError("field: at temperature zero nothing is drawn; denoise at a higher one")
         listed = Listed((), torch.zeros(0, dtype=torch.float64), 0.0, self)
         return field_of(listed, as_json if path else str, path, check_level(level, "field"))
 
@@ -229,7 +227,7 @@ def denoise(
     draw = torch.Generator(device).manual_seed(seed)
     copy = torch.Generator().manual_seed((2_654_435_761 * seed + 1) % 2**32)  # of resampling, on the CPU
     log_p, log_q, log_w, ahead = torch.zeros(4, particles, dtype=torch.float64, device=device)
-    lineage = torch.zeros(particles, 0, dtype=torch.long)
+    lineage = torch.arange(particles)[:, None]
     for positions in opened.split(block):
         passes = len(positions) if steps is None else whole(steps, "denoise: steps")
         for step in range(passes):
@@ -240,9 +238,8 @@ def denoise(
             now = Canvas(scores, known, parts)
             later = _with_later(scores, masked, parts, lm.mask_token_id) if temperature else scores
             if later is not scores:  # the marginals are the model's own where it leaves a text
-                now = Canvas(
-                    torch.where(now.log_partition.isneginf()[:, None, None], later, scores), known, parts
-                )
+                left = torch.where(now.log_partition.isneginf()[:, None, None], later, scores)
+                now = Canvas(left, known, parts)
             now.possible()
             here = masked[:, positions]
             sure = torch.where(here, confidence(now.marginals(positions)).double(), -torch.inf)
@@ -254,7 +251,7 @@ def denoise(
             kept, log_w = _kept(log_w, resample if temperature else 0.0, particles, copy)
             if kept is not None:
                 rows, fill, log_p, log_q = rows[kept], fill[kept], log_p[kept], log_q[kept]
-                lineage = torch.cat([lineage, torch.arange(len(lineage))[:, None]], 1)[kept.cpu()]
+                lineage = torch.cat([lineage[kept.cpu()], torch.arange(len(kept))[:, None]], 1)
                 now = Canvas(now.log_probs[kept], now.known[kept], parts)
             found = now.sample(where=fill, generator=draw)[0] if temperature else now.mpe.tokens
             tokens = torch.where(fill, found, -1)
@@ -266,7 +263,6 @@ def denoise(
     if not temperature:
         log_q, log_w = torch.full((2, particles), torch.nan, dtype=torch.float64)
     evidence = log_w.logsumexp(0).item() - math.log(particles)
-    lineage = lineage if lineage.shape[1] else torch.arange(len(rows))[:, None]
     return Denoised(rows, texts, log_p, log_q, log_w, evidence, lineage)
 
 
@@ -275,8 +271,9 @@ def _scores(
 ) -> Float[Tensor, "rows positions vocab"]:
     """Return the model's log-probabilities at a temperature, at least in float32; −inf for the mask."""
     given = lm.log_probs(rows)
-    scores = given.to(torch.promote_types(given.dtype, torch.float32)) / (temperature or 1.0)
-    scores = scores.log_softmax(-1)
+    scores = (given.to(torch.promote_types(given.dtype, torch.float32)) / (temperature or 1.0)).log_softmax(
+        -1
+    )
     if bool((scores.isnan().any(-1) & masked).any()):
         raise EvidenceError(
             "denoise: the model's log-probabilities hold nan or inf, or are −inf for every token"

@@ -8,33 +8,21 @@ from difflib import get_close_matches
 from ..errors import UnknownArgument
 
 MEANT = {
-    "max_tokens": "max_new_tokens",
-    "max_length": "max_new_tokens",
-    "max_completion_tokens": "max_new_tokens",
-    "budget": "max_new_tokens",
-    "n": "samples",
-    "num_return_sequences": "samples",
-    "num_samples": "samples",
-    "best_of": "particles",
-    "num_particles": "particles",
-    "n_particles": "particles",
-    "do_sample": "greedy",
-    "proposal": "method",
-    "messages": "prompt",
-    "prompts": "prompt",
-    "response_format": "output",
-    "response_model": "output",
-    "output_type": "output",
-    "schema": "output",
-    "json_schema": "output",
-    "regex": "output",
-    "constraint": "output",
-    "tools": "output",
-    "fa": "output",
-    "nucleus": "top_p",
-    "temp": "temperature",
-    "random_state": "seed",
-    "streaming": "stream",
+    name: meant
+    for meant, names in {
+        "max_new_tokens": "max_tokens max_length max_completion_tokens budget",
+        "samples": "n num_return_sequences num_samples",
+        "particles": "best_of num_particles n_particles",
+        "greedy": "do_sample",
+        "method": "proposal",
+        "prompt": "messages prompts",
+        "output": "response_format response_model output_type schema json_schema regex constraint tools fa",
+        "top_p": "nucleus",
+        "temperature": "temp",
+        "seed": "random_state",
+        "stream": "streaming",
+    }.items()
+    for name in names.split()
 }
 """Names that other libraries have for the arguments of :func:`.generate`."""
 

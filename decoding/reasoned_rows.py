@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Int32
 from torch import Tensor
 
+from ..constraints.engine import tokens as engine
 from ..errors import BudgetTooSmall
 from .grammar_rows import HORIZON, GrammarRow, Grammars
 
@@ -167,3 +168,22 @@ class ReasonedRow:
         """Return the row of an answer that begins now. Where none fits the tokens left, the engine will cut it."""
         left = self._budget - len(self._reasoning)
         return self._grammars.row(self._constraint, max(left, self._fewest))
+
+
+def fill(rows: Iterable[tuple[GrammarRow | ReasonedRow, int]], bitmask: Int32[Tensor, "rows words"]) -> None:
+    """Write the masks of rows under any constraints, each into its row of a bit mask, as :meth:`.GrammarRow.fill` does.
+
+    The engine is called once, and holds no interpreter lock meanwhile.
+    """
+    out, asked, answers = bitmask.numpy(), [], []
+    for row, at in rows:
+        answer = row.answer
+        if answer is None:
+            row.fill(bitmask, at)  # it reasons
+            continue
+        if (found := answer.ask(out, at)) is not None:
+            asked.append((*found, at))
+        answers.append((answer, at))
+    engine.fill(asked, out)
+    for answer, at in answers:
+        answer.end(out, at)

@@ -25,9 +25,8 @@ from torch import Tensor
 from ...constraints import Vocabulary
 from ...constraints.vocabulary.reading import vocabulary_within
 from ...errors import BudgetTooSmall, UnsupportedConstraint
-from ..batch_rows import fill
 from ..grammar_rows import GrammarRow, Grammars
-from ..reasoned_rows import ReasonedRow
+from ..reasoned_rows import ReasonedRow, fill
 
 try:
     from vllm.v1.structured_output.backend_types import StructuredOutputBackend as _Backend

@@ -16,7 +16,6 @@ NO_ROWS = "the query has no rows yet: call start(batch=…) first"
 KEPT_STEPS = 32  # tokens that can be taken back without replaying the prefix
 KEPT_BYTES = 1 << 26  # of the messages kept for that
 
-
 Q = TypeVar("Q")
 
 

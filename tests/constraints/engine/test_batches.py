@@ -16,9 +16,8 @@ from tractile.constraints import Limits, Vocabulary
 from tractile.constraints.automata import request_limits
 from tractile.constraints.engine import cores, tokens
 from tractile.constraints.engine.tokens import SINK, ProgramStates
-from tractile.decoding.batch_rows import fill
 from tractile.decoding.grammar_rows import Grammars
-from tractile.decoding.reasoned_rows import ReasonedRow
+from tractile.decoding.reasoned_rows import ReasonedRow, fill
 
 BYTES = [bytes([byte]) for byte in range(256)]
 NEVER = 1 << 60
