@@ -318,8 +318,7 @@ def parts_of(
             fa = fa.compile(vocabulary_of(vocab, size=size), require_eos=not fills)
         if not isinstance(fa, Automaton):
             raise ShapeError(
-                f"canvas: a constraint is an automaton or a Constraint, not of type {type(fa).__name__}; for an HMM under a "
-                "constraint there are tt.mpe, tt.sample and tt.log_marginal of hmm * fa"
+                f"canvas: a constraint is an automaton or a Constraint, not a {type(fa).__name__} (tt.mpe, tt.sample: hmm * fa)"
             )
         if fa.vocab_size != size:
             raise VocabularyMismatch(f"canvas: log_probs of {size} tokens, an automaton of {fa.vocab_size}")

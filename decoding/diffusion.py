@@ -116,8 +116,7 @@ class Denoised:
     --------
     >>> import torch
     >>> from tractile.decoding import Denoised
-    >>> half = torch.tensor([0.5, 0.5]).log()
-    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), half, half, torch.zeros(2), 0.0, torch.tensor([[0], [1]])).ess
+    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), *torch.zeros(3, 2), 0.0, torch.tensor([[0], [1]])).ess
     2.0
     """
 
@@ -282,10 +281,7 @@ def _scores(
 
 
 def _with_later(
-    scores: Float[Tensor, "rows positions vocab"],
-    masked: Bool[Tensor, "rows positions"],
-    parts: Parts,
-    mask: int,
+    scores: Tensor, masked: Tensor, parts: Parts, mask: int
 ) -> Float[Tensor, "rows positions vocab"]:
     """Give tokens that the model rules out at open positions, of those that a constraint could use, :data:`LATER` in all.
 

@@ -91,13 +91,7 @@ def test_the_gap_covers_the_truth(edges, n, width, passes, zero, ended, seed):
     eos = EOS if ended else None
     edges = [edge for edge in edges if edge[1] != eos] + [(0, EOS, 3), (3, EOS, 3)] * ended
     fsa = Fsa(edges, 0, [3 if ended else 0], V, eos)
-    table = random_table(V, 1, seed)
-    if zero < V:
-        table = {
-            key: row.index_fill(0, torch.tensor(zero), -torch.inf).log_softmax(0)
-            for key, row in table.items()
-        }
-    lm = tt.lm.TableLM(table, eos)
+    lm = tt.lm.TableLM(random_table(V, 1, seed, zero), eos)
     asked = {"max_new_tokens": n, "width": width, "passes": passes}
     if not any(fsa.accepts(x) for x in itertools.product(range(V), repeat=n)):
         with pytest.raises(BudgetTooSmall):
@@ -124,10 +118,8 @@ def test_more_passes_narrow_the_gap():
     table = {(): [0.6, 0.4], (0,): [0.5, 0.5], (1,): [0.01, 0.99]}
     lm = tt.lm.TableLM({key: torch.tensor(row).log() for key, row in table.items()})
     fsa = Fsa([(0, [0, 1], 0)], 0, [0], V - 1)
-    found = [
-        tt.mode(lm, None, [], as_automaton(fsa), max_new_tokens=6, width=1, passes=passes)
-        for passes in (1, 6, 12, 60)
-    ]
+    given = {"max_new_tokens": 6, "width": 1}
+    found = [tt.mode(lm, None, [], as_automaton(fsa), passes=passes, **given) for passes in (1, 6, 12, 60)]
     assert [one.passes for one in found[:2]] == [6, 6]
     assert found[0].log_prob == found[0].greedy_log_prob == pytest.approx(math.log(0.6 * 0.5**5))
     gaps = [one.gap for one in found]

@@ -1,6 +1,7 @@
-"""A request whose tables were made beside the step computes nothing in it before its first token: no table, no mask."""
+"""A request whose tables are made beside the step waits for them, and computes nothing in the step before its first token."""
 
 import json
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ import tractile as tt
 from tractile.constraints.engine import cores
 from tractile.decoding import grammar_rows
 from tractile.decoding.request import read_request
-from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapter, batch
+from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapter, batch, preparation
 from tractile.decoding.vllm.structured_output import Spec, TractileBackend
 from tractile.embedded import load_lm
 from tractile.inference.next_token.finite_masks import FiniteMasks
@@ -136,3 +137,33 @@ def test_a_prompt_that_leaves_too_few_tokens_is_prepared_with_the_shortest_text(
     processor.update_state(SimpleNamespace(removed=[], added=added, moved=[]))
     assert 0 < int((~processor.apply(torch.randn(1, V)).isneginf()).sum()) < V
     del held
+
+
+def scheduler_step(waited, running):
+    """One look of the scheduler at a request; vLLM's own method lets it go once it has a grammar."""
+    request = SimpleNamespace(structured_output_request=waited)
+    goes = preparation.release(
+        lambda self, asked: asked.structured_output_request.grammar is not None,
+        SimpleNamespace(running=running),
+        request,
+    )
+    return goes, request
+
+
+@pytest.mark.parametrize(("running", "waits"), [([], 3), (["a text"], 0)])
+def test_steps_that_have_nothing_else_to_do_leave_the_interpreter_to_the_tables(monkeypatch, running, waits):
+    asked = []
+    monkeypatch.setattr(preparation, "wait", lambda futures, timeout: asked.append((*futures, timeout)))
+    tables = Future()
+    for _ in range(3):
+        goes, request = scheduler_step(preparation.Preparation(tables), running)
+        assert not goes
+        assert isinstance(request.structured_output_request, preparation.Preparation)
+    assert len(asked) == waits
+    assert all(future is tables and timeout > 0 for future, timeout in asked)
+    tables.set_result("tables")
+    goes, request = scheduler_step(preparation.Preparation(tables), running)
+    assert goes
+    assert request.structured_output_request is None
+    assert request.tractile_tables == "tables"
+    assert len(asked) == waits

@@ -59,11 +59,12 @@ def padded(token_ids, n, eos):
     return tuple(token_ids) + (eos,) * (n - len(token_ids))
 
 
-def random_table(vocab_size, order, seed, eos_token_id=None):
-    """A random table of log-probabilities for `TableLM`: every context of at most `order` tokens."""
-    generator = torch.Generator().manual_seed(seed)
+def random_table(vocab_size, order, seed, zero=-1):
+    """A random table of log-probabilities for `TableLM`: every context of at most `order` tokens; `zero` is impossible."""
+    drawn = {"generator": torch.Generator().manual_seed(seed), "dtype": torch.float64}
+    left_out = torch.arange(vocab_size) == zero
     return {
-        context: torch.randn(vocab_size, generator=generator, dtype=torch.float64).mul(1.2).log_softmax(0)
+        context: torch.randn(vocab_size, **drawn).mul(1.2).masked_fill(left_out, -torch.inf).log_softmax(0)
         for length in range(order + 1)
         for context in itertools.product(range(vocab_size), repeat=length)
     }
@@ -78,9 +79,8 @@ def as_automaton(fsa):
 
 def z_scores(values, truth):
     """Standardised difference between the means of independent runs and the truth, for each column."""
-    values = torch.as_tensor(values, dtype=torch.float64)
-    error = values.std(dim=0) / len(values) ** 0.5
-    return (values.mean(dim=0) - torch.as_tensor(truth, dtype=torch.float64)) / error
+    values, truth = (torch.as_tensor(x, dtype=torch.float64) for x in (values, truth))
+    return (values.mean(dim=0) - truth) / values.std(dim=0) * len(values) ** 0.5
 
 
 # One bench for samplers: two tiny language models with a constraint each, and functions whose expectations are known.
