@@ -7,8 +7,8 @@
 //
 // Suffix cost of a trie node (`Trie::suffix_cost`): the most tokens that write the rest of a token from there, beginning between two tokens.
 // So once the root is reached at cost c, a node inside a token helps only if its own cost is below c less its suffix cost, and exits at
-// c + the largest suffix cost or more are not sought. Near that limit only nodes of high suffix cost matter: they are few, and only the
-// paths of the trie to them are read. Where parts have budgets this does not hold, as the tokens of each part count.
+// c + the largest suffix cost or more are not sought. Only tokens that go on with a byte that may follow count: with punctuation nearly
+// all have 1. Where parts have budgets this does not hold, as the tokens of each part count.
 //
 // Budgets of parts (TOKENS) need no registers of their own: a token that ends inside a part has written a byte of it, so the cost of
 // an exit says how many have, but for the one in progress. Of exits at one position the cheapest is enough, unless a part still
@@ -142,7 +142,8 @@ class Crossing {
   };
 
   struct Met {  // positions, together
-    i32 position, root;  // the cost at which the root was met first
+    std::vector<i32> positions;
+    i32 root;  // the cost at which the root was met first
   };
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
@@ -328,21 +329,20 @@ class Crossing {
   u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
 
   // The nodes of a position that an activation has not met before under a key; from now on they are met. If it met the root there, nodes of
-  // low suffix cost are left out: from the root other tokens write the rest as cheaply.
-  i32 unmet(i32 number, i32 cost, u64 key, At entry) {
+  // low suffix cost are left out: from the root other tokens write the rest as cheaply. `next`: the number of the bytes that may come.
+  i32 unmet(i32 number, i32 cost, u64 key, At entry, i32 next) {
     i32 position = entry.position;
     Index::Key at{u64(u32(number)) | level(number, cost), key, u64(u32(entry.tables)) << 32 | 9};
     i32 known = met_index_.find(at);
     if (known == NONE) {
       met_index_.put(at, known = i32(met_.size()));
-      met_.push_back({NONE, FAR});
+      met_.push_back({{}, FAR});
     }
     Met& met = met_[known];
-    if (met.root <= cost && acts_[number].need == NONE) position = positions_.costly(position, cost + 2 - met.root);
-    position = positions_.without(position, met.position);
-    if (position == NONE) return NONE;
-    met.position = positions_.both(met.position, position);
     if (met.root == FAR && positions_.has_root(position)) met.root = cost;
+    if (met.root <= cost && acts_[number].need == NONE) position = positions_.costly(position, cost + 2 - met.root, stacks_.follow.bytes_of(next), next);
+    for (size_t i = 0; i < met.positions.size() && position != NONE; ++i) position = positions_.without(position, met.positions[i]);
+    if (position != NONE) met.positions.push_back(position);
     return position;
   }
 
@@ -358,7 +358,7 @@ class Crossing {
       try {
         join(here);
         std::reverse(here.begin(), here.end());  // those with few characters first
-        for (; !here.empty(); here.pop_back()) {
+        for (; !here.empty() && cost <= acts_[number].last; here.pop_back()) {
           check();
           if (taken >= last_) throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
           take(number, cost, here.back());
@@ -376,7 +376,7 @@ class Crossing {
     if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].kind == APART) instead = instead_(node);
     ++taken;
     if (dominated(number, cost, place)) return;
-    place.position = unmet(number, cost, place.reg, {place.position, place.tables});  // costs come in their order, so what was met was no dearer
+    place.position = unmet(number, cost, place.reg, {place.position, place.tables}, Follow::ANY);  // costs come in their order, so what was met was no dearer
     if (place.position == NONE) return;
     if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), {place.position, place.tables});
     else if (instead == NONE) return;
@@ -406,6 +406,7 @@ class Crossing {
       At outside = at;
       if (kind == WITHIN) outside.tables = stacks_.observers.leave(at.tables);
       if (outside.tables != NONE) exit(number, cost, place.reg, outside);
+      if (cost > acts_[number].last) return;
     }
     std::vector<std::pair<i32, u64>> calls;
     if (kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
@@ -419,7 +420,14 @@ class Crossing {
     stacks_.calls(node, place.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
     At inside = at;
     if (kind == WITHIN && !calls.empty()) inside.tables = stacks_.observers.enter(node, at.tables);
-    for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), inside, need), after);
+    for (auto [called, after] : calls) {  // at the nodes from which it can go on, fewer of which are told apart than of all
+      const i32 next = stacks_.follow.next(called);
+      const ByteSet& bytes = stacks_.follow.bytes_of(next);
+      i32 position = inside.position;
+      if (need == NONE && positions_.has_root(position)) position = positions_.costly(position, 2, bytes, next);
+      else if (positions_.size(position) < MANY_NODES) position = positions_.before(position, bytes, next);
+      if (position != NONE) call(number, cost, activation(called, stacks_.first(called), {position, inside.tables}, need), after);
+    }
   }
 
   // A part with a budget, entered at a position; by layers, so that a node at which the part ends on the way of the token in
@@ -471,19 +479,20 @@ class Crossing {
   void exit(i32 number, i32 cost, u64 reg, At at) {
     Act& act = acts_[number];
     if (act.node >= 0) reg = 0;  // those of a frame go on alike
-    Place end{reg, unmet(number, cost, 1ull << 63 | reg, at), at.tables};
+    Place end{reg, unmet(number, cost, 1ull << 63 | reg, at, act.follow), at.tables};
     if (end.position == NONE) return;
     std::vector<Place>& exits = act.exits[cost];
     bytes_ += sizeof(Place) + (exits.empty() ? ENTRY : 0);
     exits.push_back(end);
-    if (positions_.has_root(end.position)) met_root(number, cost);
+    if (positions_.has_root(end.position)) met_root(number, cost, 1);
     for (size_t i = 0, callers = act.callers.size(); i < callers; ++i) returned(acts_[number].callers[i], cost, end);
   }
 
   // An activation may end at the root at some cost. All its ends go on alike where no table is open: no name goes on after its end.
-  void met_root(i32 number, i32 cost) {
+  // `least`: 1 if that end was found, so that others of this cost are of use only at costly nodes; 2 if it is to be found yet.
+  void met_root(i32 number, i32 cost, i32 least) {
     Act& act = acts_[number];
-    if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(2, most_suffix_cost(act.node)) - 2);
+    if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(least, most_suffix_cost(number)) - 2);
   }
 
   // Read to the end of the token in progress, in a frame that reads bytes: reach the places behind it at cost + 1, and exits before it at `cost`.
@@ -500,15 +509,8 @@ class Crossing {
     };
     auto end = [&](i32 state) { return node < NONE ? u64(u32(t.labelled[t.label[state]])) : 0; };  // all that go on alike are one
     if (t.label[state] >= 0 && (!counts || long_enough(before)) && (label == NONE || t.leads_to(state, label))) exit(number, cost, end(state), {place.position, place.tables});
-    if (!t.reads(state)) return;
-    if (cost == acts_[number].last && t.deterministic && !place.tables && !lexer_.knows(table, state, place.position)) {  // few exits are still of use
-      std::vector<i32> nodes;
-      lexer_.costly_exits(table, state, place.position, std::max(2, most_suffix_cost(node)), [&](i32 at, i32 characters, i32 to) {
-        if (counts ? long_enough(before + characters) : label == NONE || t.label[at] == label) nodes.push_back(to);
-      });
-      if (i32 to = nodes.empty() ? NONE : goes_on(number, positions_.of(nodes)); to != NONE) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, {to, 0});
-      return;
-    }
+    if (!t.reads(state) || cost > acts_[number].last) return;
+    if (cost == acts_[number].last && !place.tables && most_suffix_cost(number) < 2) return;
     std::vector<Place> ends, inside;
     const Lexed& found = lexer_.of(table, state, place.position, place.tables);
     for (const Lexed::Exit& e : found.exits)
@@ -523,7 +525,7 @@ class Crossing {
     join(ends);
     for (Place end : ends) exit(number, cost, end.reg, {end.position, end.tables});
     for (Place at : inside)  // nothing is sought beyond what is still of use
-      if (node < NONE ? t.label[u32(at.reg)] >= 0 : stacks_.ends(node, at.reg)) met_root(number, cost + 1);
+      if (node < NONE ? t.label[u32(at.reg)] >= 0 : stacks_.ends(node, at.reg)) met_root(number, cost + 1, 2);
     for (Place at : inside) {
       u64 entry = node < NONE ? Stacks::pair(u64(label), at.reg) : at.reg;  // of an activation that all share who come there, and lack as many tokens
       if (cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, entry, {Positions::ROOT, at.tables}, lacking(number, cost + 1)), ENDED);
@@ -537,34 +539,35 @@ class Crossing {
     return follow == Follow::ANY ? position : positions_.before(position, stacks_.follow.bytes_of(follow), follow);
   }
 
-  // The largest suffix cost of a token after a text of a table.
-  i32 most_suffix_cost(const Table& table) const {
+  // The largest suffix cost of a token that goes on from a nonempty text of an activation's node to what may follow it.
+  i32 most_suffix_cost(i32 number) {
+    const Act& act = acts_[number];
+    i32& known = suffix_cost_[{act.node, act.follow}];
+    if (known) return known - 1;
+    const ByteSet last = last_of(act.node), &next = stacks_.follow.bytes_of(act.follow);
     i32 found = 0;
     for (int byte = 0; byte < 256; ++byte)
-      if (table.is_last[byte]) found = std::max<i32>(found, positions_.trie().suffix_cost_after[byte]);
+      for (int to = 0; last.has(u8(byte)) && to < 256; ++to)
+        if (next.has(u8(to))) found = std::max<i32>(found, positions_.trie().suffix_cost_after[byte][to]);
+    known = found + 1;
     return found;
   }
 
-  // The largest suffix cost of a token after a nonempty text of an activation's node.
-  i32 most_suffix_cost(i32 node) {
-    if (node < NONE) return most_suffix_cost(stacks_.tables[-2 - node]);
-    if (suffix_cost_.size() < stacks_.nodes.size()) suffix_cost_.resize(stacks_.nodes.size(), NONE);
-    if (suffix_cost_[node] != NONE) return suffix_cost_[node];
-    i32 found = 0;
-    std::vector<i32> reached{node};
-    std::vector<u8> seen(stacks_.nodes.size(), 0);
-    for (size_t at = 0; at < reached.size(); ++at) {
-      const Node& n = stacks_.nodes[reached[at]];
-      found = std::max(found, suffix_cost_[reached[at]]);
-      if (suffix_cost_[reached[at]] != NONE) continue;
-      bool ends = n.kind == LEX || n.kind == COUNT;  // whether a text may end with one of a table
-      for (i32 part : n.parts) {
-        ends = ends || (n.kind == BAG && lengths_.of_frame(part, stacks_.first(part)) == 0);
-        if (!std::exchange(seen[part], 1)) reached.push_back(part);
-      }
-      for (size_t i = 0; ends && i < n.tables.size(); ++i) found = std::max(found, most_suffix_cost(stacks_.tables[n.tables[i]]));
-    }
-    return suffix_cost_[node] = found;
+  // The bytes that a nonempty text of a node may end with, and perhaps others.
+  ByteSet last_of(i32 node) {
+    ByteSet found;
+    auto end = [&](i32 table) {
+      for (int byte = 0; byte < 256; ++byte)
+        if (stacks_.tables[table].is_last[byte]) found.put(byte, byte);
+    };
+    if (node < NONE) return end(-2 - node), found;
+    std::vector<i32> reached;
+    reaches(stacks_.nodes, node, reached, [&](const Node& n) {
+      auto is_empty = [&](i32 part) { return lengths_.of_frame(part, stacks_.first(part)) == 0; };
+      if (n.kind == LEX || n.kind == COUNT || (n.kind == BAG && std::any_of(n.parts.begin(), n.parts.end(), is_empty))) std::for_each(n.tables.begin(), n.tables.end(), end);
+      return false;
+    });
+    return found;
   }
 
   // The labels that a bag's next name is sought among.
@@ -658,7 +661,7 @@ class Crossing {
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   Stable<std::vector<i32>> sought_;  // labels
   std::vector<Met> met_;
-  std::vector<i32> suffix_cost_;  // by node; NONE: not yet
+  std::map<std::pair<i32, i32>, i32> suffix_cost_;  // by node and what may follow it, one more; 0: not yet
   Index fewest_index_;
   std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;

@@ -62,6 +62,18 @@ class Follow {
     return about.number;
   }
 
+  // The number of the set of bytes with which a node goes on: those that its texts begin with, and if it has the empty one, what may follow.
+  i32 next(i32 node) {
+    const i32 follow = of(node);
+    About& about = all_[node];
+    if (about.next == NONE) {
+      ByteSet bytes = about.first;
+      if (about.nothing) bytes.put(sets_[follow]);
+      about.next = sets_.number(bytes);
+    }
+    return about.next;
+  }
+
   const ByteSet& bytes_of(i32 number) const { return sets_[number]; }
   size_t bytes() const { return all_.size() * sizeof(About) + sets_.bytes(); }
 
@@ -69,7 +81,7 @@ class Follow {
   struct About {
     ByteSet first, after;  // the bytes that its texts begin with, and those that may follow
     bool nothing = false;  // whether the empty text is one of its
-    i32 number = NONE;     // of `after`; NONE: not yet
+    i32 number = NONE, next = NONE;  // of `after`, and of what `next` says; NONE: not yet
     std::vector<i32> callers;
   };
 
@@ -136,7 +148,8 @@ class Follow {
     }
     const bool grown = nothing && !about.nothing;
     about.nothing = about.nothing || nothing;
-    return about.first.put(first) || grown;
+    if (about.first.put(first) || grown) return about.next = NONE, true;
+    return false;
   }
 
   // Add to the FOLLOW sets of a node's parts what follows them in it; parts whose sets grew are put into `todo`.
@@ -144,7 +157,7 @@ class Follow {
     const Node& n = nodes_[node];
     auto follows = [&](i32 part, const ByteSet& bytes) {
       if (!all_[part].after.put(bytes)) return;
-      all_[part].number = NONE;
+      all_[part].number = all_[part].next = NONE;
       todo.push_back(part);
     };
     ByteSet after = all_[node].after;

@@ -44,44 +44,6 @@ class Lexer {
                                      : by_form(table, state, position));
   }
 
-  // Whether the answer is there already.
-  bool knows(i32 table, i32 state, i32 position) const { return index_.find({u64(u32(table)), u64(u32(state)), u64(u32(position))}) != NONE; }
-
-  // f(state, characters, node) of each exit of a deterministic table at a node whose `suffix_cost` is at least `least`, which is above 1.
-  template <class F>
-  void costly_exits(i32 table, i32 state, i32 position, i32 least, F&& f) {
-    const Table& t = tables_[table];
-    const Trie& trie = positions_.trie();
-    std::vector<i32> steps;
-    way_.resize(trie.deepest + 1);
-    std::vector<i32> nodes(trie.deepest + 1);  // by depth those that `way_` is of
-    positions_.nodes(position, [&](i32 from) {
-      const Trie::Place& begin = trie.places[trie.order[from]];
-      way_[begin.depth] = {state, 0};
-      nodes[begin.depth] = from;
-      u32 depth = begin.depth;  // up to which they are known
-      for (int byte = 0; byte < 256; ++byte) {
-        if (!t.is_last[byte]) continue;
-        const std::vector<i32>& costly = trie.costly[byte];
-        for (auto at = std::upper_bound(costly.begin(), costly.end(), trie.order[from]); at != costly.end() && *at < begin.after; ++at) {
-          const Trie::Place& end = trie.places[*at];
-          if (trie.suffix_cost[end.node] < least) continue;
-          u32 down = end.depth;
-          for (i32 node = end.node; down > depth || nodes[down] != node; node = trie.parent[node], --down) steps.push_back(node);
-          for (; !steps.empty(); steps.pop_back(), ++visited) {
-            auto [here, characters] = way_[down++];
-            if (here != NONE) here = t.step(here, trie.byte[steps.back()]);
-            if (here != NONE) characters += t.between[here];
-            way_[down] = {here, characters};
-            nodes[down] = steps.back();
-          }
-          depth = end.depth;
-          if (auto [here, characters] = way_[depth]; here != NONE && t.label[here] >= 0) f(here, characters, end.node);
-        }
-      }
-    });
-  }
-
   size_t bytes() const { return bytes_ + index_.bytes() + row_index_.bytes() + 4 * (row_env_.capacity() + rows_.capacity()); }
   u64 visited = 0;  // positions
 

@@ -26,11 +26,11 @@ struct Trie {
   std::vector<i32> order;     // by node its place
   i32 vocab = 0, words = 0;
   i32 deepest = 0;  // bytes of the longest token
-  std::vector<u8> suffix_cost;      // by node: the most tokens that write, from between two tokens, what a token has after the node
-  u8 suffix_cost_after[256] = {0};  // the same of the nodes that a byte leads to
+  std::vector<u8> suffix_cost;             // by node: the most tokens that write, from between two tokens, what a token has from its byte on
+  u8 suffix_cost_after[256][256] = {{0}};  // by the byte to the parent and that to the node
   std::vector<i32> by_byte[256];  // nodes
   i64 below[256] = {0};           // by byte the nodes to which it leads and those below them
-  std::vector<i32> costly[256];  // by byte the places of nodes to which it leads, in their order, whose `suffix_cost` is above 1
+  std::vector<i32> costly[256];  // of those the ones whose `suffix_cost` is above 1
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
 
@@ -117,13 +117,13 @@ struct Trie {
       };
       for (auto [from, begin] : ways[depth - 1]) go_on(from, begin);
       if (depth > 1) go_on(0, depth - 1);
-      for (i32 i = depth - 1, above = parent[node]; i > 0 && own_begin[node] < own_begin[node + 1]; --i, above = parent[above])
-        suffix_cost[above] = std::max(suffix_cost[above], least[i]);
+      for (i32 i = depth - 1, below = node; i > 0 && own_begin[node] < own_begin[node + 1]; --i, below = parent[below])
+        suffix_cost[below] = std::max(suffix_cost[below], least[i]);
     }
-    for (size_t at = 1; at + 1 < places.size(); ++at) {
-      const u8 by = places[at].byte, most = suffix_cost[places[at].node];
-      suffix_cost_after[by] = std::max(suffix_cost_after[by], most);
-      if (most > 1) costly[by].push_back(i32(at));
+    for (size_t node = 1; node < byte.size(); ++node) {
+      u8& most = suffix_cost_after[byte[parent[node]]][byte[node]];
+      most = std::max(most, suffix_cost[node]);
+      if (suffix_cost[node] > 1) costly[byte[node]].push_back(i32(node));
     }
   }
 };
@@ -211,9 +211,29 @@ class Positions {
 
   bool has_root(i32 position) const { return has(position, ROOT); }
 
-  // The nodes after which a token may take so many tokens if written anew, and the root; NONE if there are none.
-  i32 costly(i32 position, i32 tokens) {
-    return filtered(position, tokens, 3, [&](i32 n) { return trie_.suffix_cost[n] >= tokens; });
+  // The nodes from which a token that goes on with one of these bytes may take so many tokens if that is written anew, and the root; NONE
+  // if there are none. `number`: that of the set.
+  i32 costly(i32 position, i32 tokens, const ByteSet& next, i32 number) {
+    tokens = std::min<i32>(tokens, Trie::NEVER);
+    if (size(position) >= MANY_NODES) return shared(position, all_costly(tokens, next, number));
+    return filtered(position, i32(u32(number) << 8) | tokens, 4, [&](i32 n) {
+      for (i32 child = trie_.first[n]; child < trie_.first[n + 1]; ++child)
+        if (trie_.suffix_cost[child] >= tokens && next.has(trie_.byte[child])) return true;
+      return false;
+    });
+  }
+
+  i32 all_costly(i32 tokens, const ByteSet& next, i32 number) {
+    Index::Key key{u64(number), u64(tokens), 3};
+    i32 found = index_.find(key);
+    if (found != NONE) return found - 1;
+    std::vector<i32> nodes{ROOT};
+    for (int byte = 0; byte < 256; ++byte)
+      for (i32 n : trie_.costly[byte])
+        if (next.has(u8(byte)) && trie_.suffix_cost[n] >= tokens) nodes.push_back(trie_.parent[n]);
+    found = of(nodes);
+    index_.put(key, found + 1);
+    return found;
   }
 
   // The root, and the nodes that one of these bytes leads on from; NONE if there are none. `number`: that of the set.
@@ -241,7 +261,8 @@ class Positions {
   i32 shared(i32 a, i32 b) {
     if (a == NONE || b == NONE) return NONE;
     if (a == b) return a;
-    return known(std::min(a, b), std::max(a, b), 2, [](i32 x, i32 y) { return x & y; });
+    if (std::pair(size(b), b) < std::pair(size(a), a)) std::swap(a, b);
+    return known(a, b, 2, [](i32 x, i32 y) { return x & y; });
   }
 
   // The layers of a position: its nodes by the number of others of them that they are below.
@@ -316,13 +337,14 @@ class Positions {
     Index::Key key{u64(u32(a)), u64(u32(b)), what};
     i32 found = index_.find(key);
     if (found != NONE) return found - 1;
-    if (size(a) + size(b) <= size_t(width_) / 4) {
+    const bool has_others = operation(0, 1);  // nodes that `a` has not
+    if (size(a) + has_others * size(b) <= size_t(width_) / 4) {
       std::vector<i32> nodes;
       this->nodes(a, [&](i32 n) {
         if (operation(1, has(b, n))) nodes.push_back(n);
       });
-      this->nodes(b, [&](i32 n) {
-        if (operation(0, 1) && !has(a, n)) nodes.push_back(n);
+      if (has_others) this->nodes(b, [&](i32 n) {
+        if (!has(a, n)) nodes.push_back(n);
       });
       found = of(nodes);
     } else {
