@@ -12,7 +12,6 @@ from counting import HANGS
 from pydantic import AfterValidator, BaseModel, Field
 
 import tractile as tt
-from tractile.decoding.seats import Batch, Seat
 from tractile.errors import (
     BudgetTooSmall,
     ContextTooLong,
@@ -112,15 +111,9 @@ def test_requests_share_passes_of_the_model():
 
 def test_first_come_first_served_and_a_queue_that_ends():
     done, turn = [], threading.Event()
-
-    def hold(text):
-        return turn.wait(HANGS)
-
-    slow = tt.constraints.OutputType(NAME, lambda text: hold(text) and text)
+    slow = tt.constraints.OutputType(NAME, lambda text: turn.wait(HANGS) and text)
     with tt.Engine(MODEL, TOKENIZER, batch=1, queue=3) as engine:
         first = engine.submit(PROMPTS[0], slow, max_new_tokens=10, particles=1)
-        while engine._waiting:
-            time.sleep(0.001)
         waiting = [engine.submit(PROMPTS[0], NAME, max_new_tokens=10, particles=1, seed=i) for i in range(3)]
         for i, one in enumerate(waiting):
             one.add_done_callback(lambda _, i=i: done.append(i))
@@ -178,7 +171,7 @@ def test_two_hundred_streams_that_are_dropped():
                 next(stream)
         del stream
         assert engine.submit(PROMPTS[0], NAME, max_new_tokens=10, particles=1).result(HANGS) == expected
-        assert not [seat for seat in gc.get_objects() if type(seat).__name__ == "Seat" and not seat.left]
+        assert not [visit for visit in gc.get_objects() if type(visit).__name__ == "Visit" and not visit.over]
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["in the batch", "in the queue"])
@@ -234,14 +227,18 @@ def test_errors_reach_their_caller_alone(asked, error):
 
 
 def test_a_prompt_that_is_read_together_with_others_fails_alone():
-    lm = tt.TransformersLM(MODEL, TOKENIZER)
-    seats = [Seat(lm, lambda _: None) for _ in range(3)]
-    for seat, prompt in zip(seats, ([5, 6], [1 << 20], [7]), strict=True):
-        seat.start([prompt])
-    Batch(lm).step(seats)
-    assert [type(seat.error) for seat in seats] == [type(None), tt.errors.VocabularyMismatch, type(None)]
-    lm.start([[5, 6], [7]])
-    torch.testing.assert_close(torch.cat([seats[0].log_probs(), seats[2].log_probs()]), lm.log_probs())
+    held, turn = threading.Event(), threading.Event()
+    slow = tt.constraints.OutputType(NAME, lambda text: held.set() or (turn.wait(HANGS) and text))
+    with tt.Engine(MODEL, TOKENIZER) as engine:
+        first = engine.submit(PROMPTS[0], slow, max_new_tokens=10, particles=1)
+        assert held.wait(HANGS)
+        asked = [engine.submit(p, NAME, max_new_tokens=10, particles=1) for p in ([5, 6], [1 << 20], [7])]
+        while len(engine._arrived) < 3:
+            time.sleep(0.001)
+        turn.set()
+        with pytest.raises(tt.errors.VocabularyMismatch):
+            asked[1].result(HANGS)
+        assert all(NAME.accepts(one.result(HANGS)) for one in (first, asked[0], asked[2]))
 
 
 def test_a_model_that_fails_fails_those_in_the_batch_alone():
