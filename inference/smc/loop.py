@@ -198,14 +198,12 @@ def draw_together(draws: Sequence[Draw]) -> None:
     """
     alike: dict[Tabular, list[Draw]] = {}
     for draw in draws:
-        proposal = draw.run.request.proposal
-        if isinstance(proposal, Tabular) and proposal.elementwise and draw.run.draws_once:
-            alike.setdefault(proposal, []).append(draw)
+        one = draw.run.request.proposal
+        if isinstance(one, Tabular) and type(one).draw is Tabular.draw and draw.run.draws_once:
+            alike.setdefault(one, []).append(draw)
     for proposal, some in alike.items():
         if len(some) > 1:
+            asked = [draw.step for draw in some], [draw.run.generator for draw in some]
             with suppress(Exception):
-                found = proposal.draw_sparsely(
-                    [one.step for one in some], [one.run.generator for one in some]
-                )
-                for draw, drawn in zip(some, found, strict=True):
+                for draw, drawn in zip(some, proposal.draw_sparsely(*asked), strict=True):
                     draw.drawn = drawn

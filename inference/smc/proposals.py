@@ -107,7 +107,8 @@ class Tabular(Proposal):
     """A proposal that gives its probabilities q for the whole vocabulary; abstract.
 
     ``elementwise``: ``belief`` at a token is computed from the step's tables at this token only, and is −∞ where the mask is
-    False. On the CPU it is then computed once for each state, on the allowed tokens only (:mod:`.sparse`).
+    False. On the CPU it is then computed once for each state, on the allowed tokens only (:mod:`.sparse`), and runs with equal
+    proposals draw together.
     """
 
     elementwise = False
@@ -117,7 +118,7 @@ class Tabular(Proposal):
         """Return log q of each token in nats, up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        if self.elementwise and (drawn := self.draw_sparsely([step], [generator])[0]) is not None:
+        if (drawn := self.draw_sparsely([step], [generator])[0]) is not None:
             return drawn
         belief = self.checked(self.belief(step), step)
         # The clamp keeps `top` finite in rows without any mass.
@@ -129,15 +130,18 @@ class Tabular(Proposal):
     def draw_sparsely(
         self, steps: Sequence[Step], generators: Sequence[Generator]
     ) -> list[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]] | None]:
-        """Return the draw of each step of an ``elementwise`` proposal; None for those that need the whole table.
+        """Return the draw of each step if the proposal is ``elementwise``; None for those that need the whole table.
 
         No random number is used up if a belief is an error.
         """
-        few = [(i, one) for i, step in enumerate(steps) if (one := sparse_step(step)) is not None]
-        beliefs = [self.checked(self.belief(one), steps[i]) for i, one in few]
-        chosen = [one for _, one in few], beliefs, [generators[i] for i, _ in few]
-        drawn = dict(zip((i for i, _ in few), draw_sparse(*chosen) if few else (), strict=True))
-        return [drawn.get(i) for i in range(len(steps))]
+        given = enumerate(steps) if self.elementwise else ()
+        few = {i: one for i, step in given if (one := sparse_step(step)) is not None}
+        if not few:
+            return [None] * len(steps)
+        beliefs = [self.checked(self.belief(one), steps[i]) for i, one in few.items()]
+        drawn = draw_sparse(list(few.values()), beliefs, [generators[i] for i in few])
+        found = dict(zip(few, drawn, strict=True))
+        return [found.get(i) for i in range(len(steps))]
 
     def checked(self, belief: Tensor, step: Step) -> Tensor:
         """Return ``belief``; raise :class:`ProposalError` if a value is NaN or +∞.

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import time
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 import pytest
@@ -21,7 +22,7 @@ from tractile.errors import (
     NoParticleSurvived,
     TimeLimitPassed,
 )
-from tractile.inference.smc import LookaheadProposal
+from tractile.inference.smc import LookaheadProposal, proposals
 
 MODEL, TOKENIZER = tt.embedded.load_lm()
 HMM = tt.embedded.load_hmm()
@@ -84,28 +85,26 @@ def test_streams_run_beside_each_other(engine):
     assert "".join(part.new for part in engine.stream(PROMPTS[0], NAME, max_new_tokens=10)) == expected[0]
 
 
-class Counted:
-    """Counts the rows of each forward pass."""
-
-    def __init__(self):
-        self.rows = []
-        self._hook = MODEL.register_forward_pre_hook(
-            lambda _, __, given: self.rows.append(len(given["input_ids"])), with_kwargs=True
-        )
-
-    def __enter__(self):
-        return self.rows
-
-    def __exit__(self, *_):
-        self._hook.remove()
+@contextmanager
+def counted():
+    """Count the rows of each forward pass."""
+    rows = []
+    hook = MODEL.register_forward_pre_hook(
+        lambda _, __, given: rows.append(len(given["input_ids"])), with_kwargs=True
+    )
+    yield rows
+    hook.remove()
 
 
-def test_requests_share_passes_of_the_model():
-    with tt.Engine(MODEL, TOKENIZER, batch=4) as engine, Counted() as rows:
+def test_requests_share_passes_of_the_model_and_draws(monkeypatch):
+    drawn, draw = [], proposals.draw_sparse
+    monkeypatch.setattr(proposals, "draw_sparse", lambda *given: drawn.append(len(given[0])) or draw(*given))
+    with tt.Engine(MODEL, TOKENIZER, batch=4) as engine, counted() as rows:
         asked = [engine.submit(p, LONG, max_new_tokens=100, particles=1) for p in PROMPTS]
         assert all(LONG.accepts(one.result(HANGS)) for one in asked)
     steps = [n for n in rows if n > 1]
     assert 4 in rows
+    assert 4 in drawn
     assert len(rows) - len(steps) < len(steps)
 
 
@@ -137,7 +136,7 @@ def test_a_request_that_is_cancelled_stops_and_leaves_the_others():
         ask[1].cancel()
         return await asyncio.gather(*ask, return_exceptions=True)
 
-    with tt.Engine(MODEL, TOKENIZER) as engine, Counted() as rows:
+    with tt.Engine(MODEL, TOKENIZER) as engine, counted() as rows:
         found = asyncio.run(cancel_one(engine))
         assert isinstance(found.pop(1), asyncio.CancelledError)
         assert all(map(LONG.accepts, found))
@@ -153,7 +152,7 @@ def test_a_stream_that_is_left_stops(how):
         if how == "closed":
             await stream.aclose()
 
-    with tt.Engine(MODEL, TOKENIZER) as engine, Counted() as rows:
+    with tt.Engine(MODEL, TOKENIZER) as engine, counted() as rows:
         if how == "dropped":
             next(engine.stream(PROMPTS[0], LONG, max_new_tokens=200))
         else:
@@ -194,6 +193,8 @@ def never(text):
     raise ValueError("no")
 
 
+GUIDED = {"hmm": HMM, "method": LookaheadProposal(1.0)}
+SHARP = tt.HMM(torch.ones(1), torch.ones(1, 1), (torch.arange(1024) % 2 / 512)[None])
 NEVER = Annotated[int, Field(ge=0, le=9), AfterValidator(never)]
 
 
@@ -206,13 +207,14 @@ NEVER = Annotated[int, Field(ge=0, le=9), AfterValidator(never)]
         ((PROMPTS[0], NAME, {"seed": "x"}), EvidenceError),
         (("", tt.constraints.regex("a"), {"max_new_tokens": 3, "method": "no"}), EvidenceError),
         ((PROMPTS[0], NEVER, {"max_new_tokens": 6}), NoParticleSurvived),
+        ((PROMPTS[0], NAME, {"max_new_tokens": 10, **GUIDED, "hmm": SHARP}), EvidenceError),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
 def test_errors_reach_their_caller_alone(asked, error):
     prompt, output, more = asked
     with tt.Engine(MODEL, TOKENIZER) as engine:
-        good = engine.submit(PROMPTS[0], LONG, max_new_tokens=100, particles=1)
+        good = engine.submit(PROMPTS[0], LONG, max_new_tokens=100, particles=1, **GUIDED)
         bad = engine.submit(prompt, output, **more)
         with pytest.raises(error):
             bad.result(HANGS)
@@ -220,7 +222,7 @@ def test_errors_reach_their_caller_alone(asked, error):
         async def stream():
             await engine.stream(prompt, output, **more)
 
-        if error is not NoParticleSurvived:
+        if error is not NoParticleSurvived and "hmm" not in more:
             with pytest.raises(error):
                 asyncio.run(stream())
         assert LONG.accepts(good.result(HANGS))

@@ -29,6 +29,7 @@ from tractile.inference.smc.step import Step
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
 BUDGETS = [N, 3, 6, 7]
 AUTOMATA = [as_automaton(ENDED), as_automaton(ENDED), None, as_automaton(ENDED)]
+HMMS = [HMM, tt.HMM.random(3, V, seed=7), HMM, HMM]
 
 
 def other():
@@ -95,14 +96,14 @@ POTENTIALS = {
 def test_every_proposal_and_potential_is_alone_what_it_is_in_a_batch(proposal, potential):
     """Exactly, for prompts with budgets, constraints and HMMs of their own, one of them twice."""
     lm = CASES["ended"][0]
-    settings = {"hmm": HMM, "particles": 6, "ess_threshold": 1.1}
 
-    def made():
-        return {"proposal": PROPOSALS[proposal](), "potential": POTENTIALS[potential](), **settings}
+    def made(hmm):
+        chosen = {"proposal": PROPOSALS[proposal](), "potential": POTENTIALS[potential]()}
+        return {**chosen, "hmm": hmm, "particles": 6, "ess_threshold": 1.1}
 
-    together = tt.smc(lm, prompts=PROMPTS, fa=AUTOMATA, max_new_tokens=BUDGETS, seed=3, **made())
+    together = tt.smc(lm, prompts=PROMPTS, fa=AUTOMATA, max_new_tokens=BUDGETS, seed=3, **made(HMMS))
     for i, post in enumerate(together):
-        alone = tt.smc(lm, PROMPTS[i], AUTOMATA[i], max_new_tokens=BUDGETS[i], seed=3 + i, **made())
+        alone = tt.smc(lm, PROMPTS[i], AUTOMATA[i], max_new_tokens=BUDGETS[i], seed=3 + i, **made(HMMS[i]))
         assert post.to_dict() == alone.to_dict()
     assert not all(post.failed for post in together)
 
@@ -306,13 +307,8 @@ def test_texts_that_grow_are_what_the_decoder_says(embedded):
         texts = Texts(lambda ids, calls=calls: calls.append(len(ids)) or lm.decode(ids))
         ids = ()
         for _ in range(90):
-            pool = (
-                odd
-                if kind == 1 and odd
-                else special
-                if kind == 2 and torch.rand(1) < 0.2
-                else range(lm.vocab_size)
-            )
+            now = kind == 2 and torch.rand(1) < 0.2
+            pool = odd if kind == 1 and odd else special if now else range(lm.vocab_size)
             ids = (*ids, pool[int(torch.randint(len(pool), (1,), generator=generator))])
             assert texts(ids) == lm.decode(ids), ids
         if kind == 0:
