@@ -192,13 +192,15 @@ class Engine:
             request.cancel()
         except BaseException as error:
             request.fail(error)
+        request.left = True
+        request.following.release()
         with self._changed:
             self._busy -= 1
             self._changed.notify_all()
 
     def _join(self, visit: Visit) -> None:
         with self._changed:
-            visit.seat.request.check()
+            visit.request.check()
             if self._stopped:
                 raise EngineClosed("the engine was closed before it had done this request")
             self._arrived.append(visit)
@@ -216,7 +218,7 @@ class Engine:
                 self._draining = self._stopped = True
                 for visit in (*visits, *self._arrived):
                     visit.error = EngineClosed("the engine was closed before it had done this request")
-                    visit.turn.release()
+                    visit.request.turn.release()
 
     def _rounds(self, visits: list[Visit]) -> None:
         """Extend the particles of all visits, again and again."""
@@ -238,10 +240,10 @@ class Engine:
             waiting = [visit for visit in going if visit.each]
             for visit in visits:
                 if visit.each or visit.over:
-                    visit.turn.release()
+                    visit.request.turn.release()
             for visit in waiting:
-                visit.following.acquire()
-            visits[:] = [visit for visit in going if not visit.left]
+                visit.request.following.acquire()
+            visits[:] = [visit for visit in going if not visit.over]
 
     def _drop_late(self) -> None:
         """Take requests out of the queue that were cancelled there, or have no time left."""

@@ -33,13 +33,20 @@ class Stopped(BaseException):
 
 @final
 class QueuedCall:
-    """A request: what it asks, until when, and the future of what it gives next."""
+    """A request: what it asks, until when, and the future of what it gives next.
+
+    The engine releases ``turn`` when it has done what the request's thread waits for; the thread releases ``following`` when the
+    engine may go on, if it waits. ``left``: the request wants no more steps.
+    """
 
     def __init__(self, ask: Callable[[Seat, QueuedCall], None], time_limit: float | None) -> None:
         self.ask, self.time_limit = ask, time_limit
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.answer: Future[Any] = Future()
-        self._cancelled = False
+        self._cancelled, self.left = False, False
+        self.turn, self.following = Lock(), Lock()
+        self.turn.acquire()
+        self.following.acquire()
 
     def cancel(self) -> None:
         """Stop the request before its next step."""
@@ -71,18 +78,21 @@ class QueuedCall:
 class Seat:
     """The language model of one request: the engine's, but for its samplers, which ``join`` brings to the engine's batch.
 
-    A request that asks the model itself has rows of its own.
+    A request that asks the model itself has rows of its own. ``scale`` is the engine's temperature over that of the request.
     """
 
-    def __init__(self, lm: TransformersLM, request: QueuedCall, join: Callable[[Visit], None]) -> None:
-        self._lm, self.request, self._join = lm, request, join
+    def __init__(
+        self, lm: TransformersLM, request: QueuedCall, join: Callable[[Visit], None], scale: float = 1.0
+    ) -> None:
+        self._lm, self.request, self._join, self.scale = lm, request, join, scale
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lm, name)
 
     def at(self, temperature: float) -> Seat:
         """Return the seat at another temperature."""
-        return Seat(self._lm.at(temperature), self.request, self._join)
+        scale = self.scale * self._lm.temperature / temperature
+        return Seat(self._lm.at(temperature), self.request, self._join, scale)
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         self._lm = self._lm.fork()
@@ -96,48 +106,43 @@ class Seat:
         """Extend the particles of these runs in the batch, as :func:`tractile.inference.smc.loop.steps` has it."""
         visit = Visit(runs, self, limit, each)
         self._join(visit)
-        try:
-            while True:
-                visit.turn.acquire()
-                if visit.error is not None:
-                    raise visit.error
-                yield visit.growing
-                if visit.over:
-                    return
-                visit.following.release()
-        finally:
-            if not visit.over:
-                visit.left = True
-                visit.following.release()
+        while True:
+            self.request.turn.acquire()
+            if visit.error is not None:
+                raise visit.error
+            yield visit.growing
+            if visit.over:
+                return
+            self.request.following.release()
 
 
 @final
 class Visit(Sampler):
     """The sampler of a request in the batch, for at most ``limit`` steps.
 
-    The request has the ``turn`` after its last step, or after ``each``: then the batch waits for ``following``. ``error``: what a
-    step raised. ``first``: the first row in the batch. ``left``: the request wants no more steps.
+    The request's thread has a turn after the last step, or after ``each``. ``error``: what a step raised. ``first``: the first
+    row in the batch.
     """
 
     def __init__(self, runs: Sequence[Run], seat: Seat, limit: int | None, each: bool) -> None:
         super().__init__(runs)
-        self.seat, self.limit, self.each = seat, limit, each
+        self.request, self.scale, self.limit, self.each = seat.request, seat.scale, limit, each
         self.is_small = all(is_small(run.request.hmm) for run in runs)
         self.first, self.taken = 0, 0
         self.error: BaseException | None = None
-        self.left = False
-        self.turn, self.following = Lock(), Lock()
-        self.turn.acquire()
-        self.following.acquire()
 
     @property
     def over(self) -> bool:
         """Whether no step follows."""
-        return self.left or self.error is not None or not self.growing or self.taken == self.limit
+        return self.request.left or self.error is not None or not self.growing or self.taken == self.limit
 
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        self.seat.request.check()
+        self.request.check()
         return super().follow()
+
+    def ask(self, table: Float[Tensor, "rows vocab"]) -> list[Draw]:
+        own = table[self.first : self.first + self.rows.size]
+        return super().ask(own if self.scale == 1 else (own * self.scale).log_softmax(1))
 
     def extend(self, draws: Sequence[Draw]) -> None:
         super().extend(draws)
@@ -171,15 +176,9 @@ class Batch:
         for visit in going:
             visit.first = first
             first += visit.rows.size
-        draws = _tried(going, lambda visit: visit.ask(self._own(visit, table)))
+        draws = _tried(going, lambda visit: visit.ask(table))
         draw_together([draw for some in draws.values() for draw in some])
         _tried(list(draws), lambda visit: visit.extend(draws[visit]))
-
-    def _own(self, visit: Visit, table: Float[Tensor, "rows vocab"]) -> Float[Tensor, "own vocab"]:
-        """Return the table of a visit, at its temperature."""
-        own = table[visit.first : visit.first + visit.rows.size]
-        scale = self._lm.temperature / visit.seat.temperature
-        return own if scale == 1 else (own * scale).log_softmax(1)
 
     def _advance(self, followed: Mapping[Visit, tuple[Tensor, Tensor]]) -> None:
         if not followed or self._rows is None:
