@@ -49,9 +49,11 @@ class Batch:
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Lay out the states after :meth:`Run.follow`; return the former row and the last token (−1: waits) of each."""
         going = [run for run in self.runs if run.growing]
-        rows = torch.cat([run.moved[0] + self.first[run] for run in going])
+        moved = [(run.moved[0] + self.first[run], run.moved[1]) for run in going]
         self._lay_out(going)
-        return rows, torch.cat([run.moved[1] for run in going])
+        if len(moved) == 1:
+            return moved[0]
+        return torch.cat([rows for rows, _ in moved]), torch.cat([tokens for _, tokens in moved])
 
     def joined(self, runs: Sequence[Run], parts: Sequence[Extension]) -> Extension:
         """Concatenate the extensions of some runs, whose states are those of the batch."""

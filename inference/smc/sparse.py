@@ -28,12 +28,12 @@ SMALL = 1 << 16  # allowed entries up to which a table is no large one
 class SparseStep(Step):
     """A step with flat tables: entries for the allowed tokens of state 0, then of state 1, and so on.
 
-    ``places`` are the entries' places in the table read row by row, ``start`` is the first entry of each state.
+    ``places`` are the entries' places in the table read row by row, ``bounds`` the first entry of each state, and their number.
     """
 
-    def __init__(self, step: Step, places: Int[ndarray, " allowed"], start: Int[ndarray, " states"]) -> None:
+    def __init__(self, step: Step, places: Int[ndarray, " allowed"], bounds: Int[ndarray, " bounds"]) -> None:
         super().__init__(step.table, step.query, step.prefixes, step.rows, decode=step.decode)
-        self.places, self.start = places, start
+        self.places, self.start, self.counts = places, bounds[:-1], bounds[1:] - bounds[:-1]
 
     @cached_property
     def mask(self) -> Bool[Tensor, ""]:
@@ -64,7 +64,8 @@ def sparse_step(step: Step) -> SparseStep | None:
         return None
     places = np.flatnonzero(allowed)
     bounds = places.searchsorted(np.arange(states + 1) * vocab)
-    return SparseStep(step, places, bounds[:-1]) if np.diff(bounds).all() else None
+    found = SparseStep(step, places, bounds)
+    return found if found.counts.all() else None
 
 
 def draw_sparse(
@@ -74,37 +75,38 @@ def draw_sparse(
 
     Return the tokens of each step and log p_lm − log q in nats. A step draws what it would draw alone.
     """
-    first = np.cumsum([0, *(len(belief) for belief in beliefs)]).tolist()  # entry of each step
-    states = np.cumsum([0, *(len(step.start) for step in steps)]).tolist()
-    log_weight = np.concatenate([belief.numpy() for belief in beliefs])
-    start = np.concatenate([step.start + n for step, n in zip(steps, first, strict=False)])
-    counts = np.diff(start, append=first[-1])
+    columns, first, states, rows = list[tuple[ndarray, ...]](), [0], [0], [0]  # where each step begins
+    for step, belief, one in zip(steps, beliefs, generators, strict=True):
+        uniform = torch.rand(len(step.rows), dtype=torch.float64, generator=one).numpy()
+        start, state = step.start + first[-1], step.rows.numpy() + states[-1]
+        columns.append(
+            (belief.numpy(), step.log_probs.numpy(), step.places, step.counts, start, state, uniform)
+        )
+        first.append(first[-1] + len(belief))
+        states.append(states[-1] + len(start))
+        rows.append(rows[-1] + len(state))
+    joined = columns[0] if len(columns) == 1 else map(np.concatenate, zip(*columns, strict=True))
+    log_weight, log_p, places, counts, start, state, uniform = joined
     # The bound keeps `top` finite in states without any mass.
     top = np.maximum(np.maximum.reduceat(log_weight, start), np.finfo(log_weight.dtype).min)
     weight = np.exp(log_weight - np.repeat(top, counts))
     cumulative = np.empty(len(weight))
-    for a, b in pairwise(first):  # a run's sums do not depend on the others
+    for a, b in pairwise(first):  # the sums of a step are those that it has alone
         weight[a:b].cumsum(dtype=np.float64, out=cumulative[a:b])
     high = cumulative[start + counts - 1]
     low = np.concatenate([[0.0], high[:-1]])
-    low[states[:-1]] = 0.0
-    rows = [step.rows.numpy() + n for step, n in zip(steps, states, strict=False)]
-    state, sizes = np.concatenate(rows), [len(some) for some in rows]
-    uniform = torch.cat([
-        torch.rand(n, 1, dtype=torch.float64, generator=one) for n, one in zip(sizes, generators, strict=True)
-    ]).numpy()[:, 0]  # fmt: skip
+    for n in states[1:-1]:
+        low[n] = 0.0
     low, high = low[state], high[state]
     # Stay within the state's segment despite rounding.
     point = np.minimum(low + uniform * (high - low), np.nextafter(high, low))
-    ends = np.cumsum(sizes)[:-1]
-    place = np.concatenate([
-        np.minimum(cumulative[a:b].searchsorted(some, "right") + a, b - 1)
-        for (a, b), some in zip(pairwise(first), np.split(point, ends), strict=True)
-    ])  # fmt: skip
-    log_p = np.concatenate([step.log_probs.numpy() for step in steps])[place].astype(np.float64)
+    place = np.empty(len(point), dtype=np.intp)
+    for (a, b), (i, j) in zip(pairwise(first), pairwise(rows), strict=True):
+        place[i:j] = np.minimum(cumulative[a:b].searchsorted(point[i:j], "right") + a, b - 1)
+    log_p = log_p[place].astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):  # states without mass, which are dead
         total = np.log(np.add.reduceat(weight, start, dtype=np.float64)[state])
         log_q = log_weight[place] - top[state] - total
         ratio = np.where((total == -np.inf) | (log_p == -np.inf), -np.inf, log_p - log_q)
-    tokens = np.concatenate([step.places for step in steps])[place] % steps[0].table.shape[1]
-    return list(zip(torch.from_numpy(tokens).split(sizes), torch.from_numpy(ratio).split(sizes), strict=True))
+    tokens = places[place] % steps[0].table.shape[1]
+    return [(torch.from_numpy(tokens[i:j]), torch.from_numpy(ratio[i:j])) for i, j in pairwise(rows)]

@@ -122,21 +122,10 @@ class Recorder:
             "dead" if dead else "waits" if waits else "grows" if grows else "ended"
             for dead, waits, grows in torch.stack(kinds, 1).tolist()
         ]
-        weight = particles.log_weight.softmax(0).nan_to_num(0.0)
-        self.trace.steps.append(
-            TraceStep(
-                parents,
-                [
-                    text[len(before[p]) :] if text.startswith(before[p]) else text
-                    for text, p in zip(texts, parents, strict=True)
-                ],
-                weight.tolist(),
-                status,
-                [self._seen.get(i) for i in range(len(particles))],
-                self._beliefs,
-                False,
-            )
-        )
+        weight = particles.log_weight.softmax(0).nan_to_num(0.0).tolist()
+        new = [text.removeprefix(before[p]) for text, p in zip(texts, parents, strict=True)]
+        seen = [self._seen.get(i) for i in range(len(particles))]
+        self.trace.steps.append(TraceStep(parents, new, weight, status, seen, self._beliefs, False))
         self._texts, self._seen, self._beliefs = texts, {}, []
         particles.origin[:] = torch.arange(len(particles))
 
