@@ -45,10 +45,7 @@ class AsyncParts:
         self._begun = begun
 
     def __await__(self) -> Generator[Any, None, Self]:
-        return self._made().__await__()
-
-    async def _made(self) -> Self:
-        await asyncio.wrap_future(self._begun)
+        yield from asyncio.wrap_future(self._begun).__await__()
         return self
 
     async def __aiter__(self) -> AsyncIterator[Part]:

@@ -1,17 +1,17 @@
 """One model for many callers: their requests are one batch, into which each comes and from which it goes.
 
-A request has a thread, but one runs at a time: the engine's own thread evaluates the model for all of them, then lets each take
-its step in turn. What comes before the first step of a request (reading its output, compiling its constraint) runs beside them.
+The engine's own thread evaluates the model and extends the particles of all requests. What comes before and after (reading an
+output, compiling its constraint, parsing a text) runs beside it, in a thread of each request.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from threading import Condition, Lock, Thread
+from itertools import chain
+from threading import Condition, Thread
 from types import TracebackType
 from typing import Any, Self, final
 
@@ -23,7 +23,7 @@ from ..inference.smc.arguments import a_language_model
 from ..inference.threads import is_small, one_thread
 from ..lm.transformers import TransformersLM
 from .generate import generate
-from .seats import Batch, QueuedCall, Seat, Stopped
+from .seats import Batch, QueuedCall, Seat, Stopped, Visit
 from .stream import Stream
 
 SWEEP = 0.05  # seconds between looks at the time limits of requests that wait
@@ -85,13 +85,11 @@ class Engine:
         self._most, self._queue = whole(batch, "Engine: batch"), whole(queue, "Engine: queue", 0)
         self._time_limit = time_limit
         self._changed = Condition()  # guards what follows
-        self._waiting: deque[QueuedCall] = deque()
-        self._arrived: list[Seat] = []
-        self._threads: list[Thread] = []
-        self._idle, self._busy = 0, 0  # threads without a request, and with one
+        self._waiting: list[QueuedCall] = []
+        self._arrived: list[Visit] = []
+        self._busy = 0  # requests that have a thread
         self._draining, self._stopped = False, False
-        self._moved = Lock()  # held while seats take their steps
-        self._moved.acquire()
+        self._threads = ThreadPoolExecutor(self._most, "tractile-request")
         self._thread = Thread(target=self._run, name="tractile-engine", daemon=True)
         self._thread.start()
 
@@ -128,11 +126,9 @@ class Engine:
         """
 
         def ask(seat: Seat, request: QueuedCall) -> None:
-            following: Future[Any] = Future()
             parts = generate(seat, None, prompt, output, stream=True, **settings)
-            request.give((None, following), following)
-            for part in parts:
-                following = Future()
+            for part in chain([None], parts):  # at first nothing: there is no mistake in the arguments
+                following = Future[Any]()
                 request.give((part, following), following)
             request.give((None, following))
 
@@ -144,14 +140,9 @@ class Engine:
         with self._changed:
             self._draining = True
             self._stopped = self._stopped or not drain
-            stopped = list(self._waiting) if self._stopped else []
-            if self._stopped:
-                self._waiting.clear()
             self._changed.notify_all()
-        for request in stopped:
-            request.fail(EngineClosed("the engine was closed before it began this request"))
-        for thread in (*self._threads, self._thread):
-            thread.join()
+        self._threads.shutdown()
+        self._thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -180,101 +171,79 @@ class Engine:
             if waiting >= self._queue:
                 raise EngineBusy(waiting)
             self._waiting.append(request)
-            if self._idle < len(self._waiting) and len(self._threads) < self._most:
-                thread = Thread(target=self._work, name="tractile-request", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            self._threads.submit(self._do, request)
             self._changed.notify_all()
         return request
 
     # ------------------------------------------------------------ in the threads of requests
 
-    def _work(self) -> None:
-        """Do one request after the other, until none are left of a closed engine."""
-        while (request := self._next_request()) is not None:
-            self._do(request)
-            del request
-            with self._changed:
-                self._busy -= 1
-                self._changed.notify_all()
-
-    def _next_request(self) -> QueuedCall | None:
-        with self._changed:
-            self._idle += 1
-            self._changed.wait_for(lambda: self._waiting or self._draining)
-            self._idle -= 1
-            if not self._waiting:
-                return None
-            self._busy += 1
-            return self._waiting.popleft()
-
     def _do(self, request: QueuedCall) -> None:
-        def wait(seat: Seat) -> None:
-            request.check()
-            if seat.inside:
-                seat.following.release()
-            else:
-                self._arrive(seat)
-            seat.turn.acquire()
-            if self._stopped:
-                raise EngineClosed("the engine was closed before it had done this request")
-            request.check()
-
-        seat = Seat(self._lm, wait)
+        with self._changed:
+            if request not in self._waiting:  # it was cancelled, or is late
+                return
+            self._waiting.remove(request)
+            self._busy += 1
         try:
             request.check()
-            request.ask(seat, request)
+            if self._stopped:
+                raise EngineClosed("the engine was closed before it began this request")
+            request.ask(Seat(self._lm, request, self._join), request)
         except Stopped:
             request.cancel()
         except BaseException as error:
             request.fail(error)
-        finally:
-            seat.left = True
-            if seat.inside:
-                seat.following.release()
-
-    def _arrive(self, seat: Seat) -> None:
+        request.left = True
+        request.following.release()
         with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
+
+    def _join(self, visit: Visit) -> None:
+        with self._changed:
+            visit.request.check()
             if self._stopped:
                 raise EngineClosed("the engine was closed before it had done this request")
-            seat.inside = True
-            self._arrived.append(seat)
+            self._arrived.append(visit)
             self._changed.notify_all()
 
     # ------------------------------------------------------------ in the engine's thread
 
     def _run(self) -> None:
         """Do rounds until the engine is closed; if one fails as none should, close it for all."""
-        seats: list[Seat] = []
+        visits: list[Visit] = []
         try:
-            self._rounds(seats)
+            self._rounds(visits)
         finally:
             with self._changed:
                 self._draining = self._stopped = True
-                for seat in (*seats, *self._arrived):
-                    seat.turn.release()
+                for visit in (*visits, *self._arrived):
+                    visit.error = EngineClosed("the engine was closed before it had done this request")
+                    visit.request.turn.release()
 
-    def _rounds(self, seats: list[Seat]) -> None:
-        """Evaluate the model for all seats, then let each take its step, again and again."""
-        threads = one_thread if is_small(self._lm) else nullcontext
-        while True:
+    def _rounds(self, visits: list[Visit]) -> None:
+        """Extend the particles of all visits, again and again."""
+        small = is_small(self._lm)
+        while not self._stopped:
             with self._changed:
-                if not seats and not self._arrived:
+                if not visits and not self._arrived:
                     if self._draining and not self._waiting and not self._busy:
                         return
                     self._changed.wait(SWEEP if self._waiting else None)
-                seats += self._arrived
+                visits += self._arrived
                 self._arrived = []
                 self._drop_late()
-            if not seats:
+            if not visits:
                 continue
-            with threads():
-                self._batch.step(seats)
-            for seat, following in zip(seats, [*(seat.turn for seat in seats[1:]), self._moved], strict=True):
-                seat.following = following
-            seats[0].turn.release()
-            self._moved.acquire()
-            seats[:] = [seat for seat in seats if not seat.left]
+            with one_thread() if small and all(visit.is_small for visit in visits) else nullcontext():
+                self._batch.step(visits)
+            going = [visit for visit in visits if not visit.over]
+            waiting = [visit for visit in going if visit.each]
+            for visit in visits:
+                if visit.each or visit.over:
+                    visit.request.turn.release()
+            for visit in waiting:
+                visit.request.following.acquire()
+            visits[:] = [visit for visit in going if not visit.over]
 
     def _drop_late(self) -> None:
         """Take requests out of the queue that were cancelled there, or have no time left."""

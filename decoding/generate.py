@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, outputs_of
 from ..errors import EvidenceError
-from ..inference.arguments import a_chain, not_negative, whole
+from ..inference.arguments import not_negative, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.calibration import settle
@@ -252,16 +252,11 @@ def generate(
         for kind in kinds
     }
     used = None if method is None else a_proposal(method, name=f"{who}: method")
-    guides = hmm if isinstance(hmm, list | tuple) else [hmm] * len(prompts)
-    chains = [
-        None if one is None else a_chain(one, f"{who}: hmm{f'[{i}]' * (guides is hmm)}")
-        for i, one in enumerate(guides)
-    ]
     given = requests(
-        who, lm, None, prompts, fas, used, chains,
+        who, lm, None, prompts, fas, used, hmm,
         potential=[checks[id(kind)] for kind in kinds], particles=particles, max_new_tokens=max_new_tokens, seed=seed,
     )  # fmt: skip
-    with one_thread(lm, *chains):
+    with one_thread(lm, *(one.hmm for one in given)):
         settle(given)
         if greedy or top_k is not None or top_p is not None:
             truncate(given, 1 if greedy else top_k, top_p)

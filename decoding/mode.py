@@ -179,7 +179,11 @@ def mode(
             f"{who}: a {type(model).__name__} writes no text from left to right, so its prefixes bound nothing; the most "
             "probable text of a canvas is tt.canvas(…).mpe, texts of a masked model are drawn by tt.decoding.denoise"
         )
-    if isinstance(prompt, list | tuple) and not is_chat(prompt) and any(not _is_token(one) for one in prompt):
+    if (
+        isinstance(prompt, list | tuple)
+        and not is_chat(prompt)
+        and any(isinstance(one, str | bytes | list | tuple | Mapping) for one in prompt)
+    ):
         raise EvidenceError(f"{who}: prompt is a list of {len(prompt)} prompts; call {who} for each")
     passes, width = whole(passes, f"{who}: passes"), whole(width, f"{who}: width")
     seconds = math.inf if seconds is None else not_negative(seconds, f"{who}: seconds")
@@ -212,10 +216,6 @@ def mode(
 
 KNOWN = [name for name in signature(mode).parameters if name != "json"] + list(JSONOptions.__annotations__)
 """The names of the arguments of :func:`mode`."""
-
-
-def _is_token(part: Any) -> bool:
-    return not isinstance(part, str | bytes | list | tuple | Mapping)
 
 
 class Search:

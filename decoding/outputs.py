@@ -41,13 +41,12 @@ def read_outputs(outputs: Sequence[Any], **json: Unpack[JSONOptions]) -> list[Ou
 
 def refuse(kind: OutputType[Any], texts: Sequence[str], who: str = "generate") -> NoReturn:
     """Raise :class:`NoParticleSurvived` with the reason that the type gives for one of the texts, all of which it refuses."""
+    why = ""
     try:
         kind.parse(texts[-1])
     except FormatError as error:
-        raise NoParticleSurvived(
-            f"{who}: output refused all {len(texts)} texts that were generated; {error}"
-        ) from None
-    raise NoParticleSurvived(f"{who}: output refused all {len(texts)} texts that were generated")
+        why = f"; {error}"
+    raise NoParticleSurvived(f"{who}: output refused all {len(texts)} texts that were generated{why}")
 
 
 def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:

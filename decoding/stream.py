@@ -112,13 +112,15 @@ class Stream:
         self._drop = finalize(self, cancel)
 
     def __await__(self) -> Generator[Any, None, Self]:
-        return self._prepared().__await__()
+        if not self._ready:
+            self._taken((yield from asyncio.wrap_future(self._next).__await__()))
+        return self
 
     def __aiter__(self) -> AsyncIterator[Part]:
         return self
 
     async def __anext__(self) -> Part:
-        await self._prepared()
+        await self
         part = self._taken(await asyncio.wrap_future(self._next))
         if part is None:
             raise StopAsyncIteration
@@ -142,11 +144,6 @@ class Stream:
     async def aclose(self) -> None:
         """Stop the request."""
         self.close()
-
-    async def _prepared(self) -> Self:
-        if not self._ready:
-            self._taken(await asyncio.wrap_future(self._next))
-        return self
 
     def _taken(self, given: tuple[Part | None, Future[Any]]) -> Part | None:
         (part, self._next), self._ready = given, True

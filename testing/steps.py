@@ -32,8 +32,8 @@ def step_after(
     lm: LanguageModel, query: NextTokenQuery, prefixes: list[Prefix], left: int, rows: Tensor | None = None
 ) -> Step:
     """Return the step after prefixes that model and query have read; row i reads the state ``rows[i]``."""
-    given = [torch.tensor(list(prefix), dtype=torch.long) for prefix in prefixes]
-    states = given if rows is None else [given[row] for row in rows.tolist()]
+    rows = torch.arange(len(prefixes)) if rows is None else rows
+    states = [torch.tensor(list(prefixes[row]), dtype=torch.long) for row in rows.tolist()]
     return Step(
         lm.log_probs(), query, states, rows, decode=lm.decode, eos_token_id=lm.eos_token_id, last=left == 1
     )

@@ -155,7 +155,7 @@ class AWRSProposal(RowProposal):
                 else:
                     ids = (*rows[i].prefix, token)
                     complete = step.last or token == step.eos_token_id
-                    asked[i] = ids if self._tokens else step.decode(ids), complete
+                    asked[i] = ids if self._tokens else step.texts(ids), complete
             answers = dict(zip(asked, map(_yes, self._check.values(list(asked.values()))), strict=True))
         return found
 

@@ -43,22 +43,17 @@ class Kernel:
 
         Raises :class:`NoParticleSurvived` if no draw satisfies the constraint in ``tries`` attempts.
         """
+        budget, nothing = self.request.max_new_tokens, torch.zeros(max(count, 16), dtype=torch.long)
         for _ in range(tries):
-            drawn = self.draw(max(count, 16), generator)
-            weight = drawn.log_value(torch.zeros_like(drawn.length))
+            drawn = self.extend(Particles.start(len(nothing), budget), nothing, budget, generator)
+            weight = drawn.log_value(nothing)
             if bool((weight > -torch.inf).any()):
                 index, _ = draw_tokens(weight.softmax(0).expand(count, -1), generator)
                 return drawn.take(index)
         raise NoParticleSurvived(
-            f"none of {tries * max(count, 16)} draws satisfies the constraint, so no chain can begin; use another "
+            f"none of {tries * len(nothing)} draws satisfies the constraint, so no chain can begin; use another "
             'proposal, such as "gcd" or "pgcd", or a larger max_new_tokens'
         )
-
-    def draw(self, count: int, generator: Generator) -> Particles:
-        """Draw ``count`` independent complete sequences from the proposal."""
-        width = self.request.max_new_tokens
-        nothing = torch.zeros(count, dtype=torch.long)
-        return self.extend(Particles.start(count, width), nothing, width, generator)
 
     def move(
         self, particles: Particles, generator: Generator, limit: int | None = None

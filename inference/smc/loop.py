@@ -11,7 +11,7 @@ are read once. Each prompt has its own random numbers: its particles do not depe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import count
 
@@ -24,42 +24,43 @@ from .boundaries import Texts
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential, check_values
 from .progress import progress_bar
+from .proposals import Tabular
 from .request import Request
-from .run import Run
+from .run import Draw, Run
 from .step import BatchedStep, Extension, is_range
 from .trace import Recorder
 
 
 class Batch:
-    """The states of several runs, one run after the other: the rows of the language model, or the states of a potential."""
+    """The states of several runs, one run after the other: the rows of the language model, or the states of a potential.
+
+    The states of a run begin at row ``first[run]``; ``size`` is their number.
+    """
 
     def __init__(self, runs: Sequence[Run]) -> None:
-        self.runs = list(runs)
-        self.lay_out()
+        self._lay_out(runs)
 
-    def lay_out(self) -> None:
-        """Note at which row (``first``) the states of each run begin; finished runs have none."""
-        self.runs = [run for run in self.runs if run.growing]
-        self.first, self.size = dict[Run, int](), 0
-        for run in self.runs:
+    def _lay_out(self, runs: Sequence[Run]) -> None:
+        self.runs, self.first, self.size = runs, dict[Run, int](), 0
+        for run in runs:
             self.first[run] = self.size
             self.size += run.states
 
-    def moves(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        """Return the former row and the last token (−1: waits) of each state after :meth:`Run.follow`."""
+    def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
+        """Lay out the states after :meth:`Run.follow`; return the former row and the last token (−1: waits) of each."""
         going = [run for run in self.runs if run.growing]
-        if len(self.runs) == 1:
-            return going[0].moved
-        rows = [run.moved[0] + self.first[run] for run in going]
-        return torch.cat(rows), torch.cat([run.moved[1] for run in going])
+        moved = [(run.moved[0] + self.first[run], run.moved[1]) for run in going]
+        self._lay_out(going)
+        if len(moved) == 1:
+            return moved[0]
+        return torch.cat([rows for rows, _ in moved]), torch.cat([tokens for _, tokens in moved])
 
-    def joined(self, parts: Sequence[tuple[Run, Extension]]) -> Extension:
+    def joined(self, runs: Sequence[Run], parts: Sequence[Extension]) -> Extension:
         """Concatenate the extensions of some runs, whose states are those of the batch."""
-        run, shown = parts[0]
-        if len(parts) == 1 and not self.first[run]:
-            return shown
-        step = BatchedStep([one.step for _, one in parts], [self.first[run] for run, _ in parts])
-        columns = ([getattr(one, name) for _, one in parts] for name in ("tokens", "ended", "alive"))
+        if len(parts) == 1 and not self.first[runs[0]]:
+            return parts[0]
+        step = BatchedStep([one.step for one in parts], [self.first[run] for run in runs])
+        columns = ([getattr(one, name) for one in parts] for name in ("tokens", "ended", "alive"))
         return Extension(step, *map(torch.cat, columns))
 
 
@@ -98,90 +99,113 @@ def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None 
     """Run all prompts to the end, or for ``limit`` steps; runs share a language model, and potentials that are one object."""
     most = max(run.request.max_new_tokens for run in runs)
     with progress_bar(progress, most) as tick:
-        for growing in steps(runs, limit):
+        for growing in steps(runs, limit, each=progress):
             tick(growing)
 
 
-def steps(runs: Sequence[Run], limit: int | None = None) -> Iterator[int]:
-    """Extend the particles of all prompts token by token; yield after each token how many go on."""
-    lm, batch, factors = runs[0].request.lm, Batch(runs), _factors(runs)
-    prompts = {
-        run: p if isinstance(p, str) else tuple(p) for run, p in ((run, run.request.prompt) for run in runs)
-    }
-    places = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompts.values()))}
+def steps(runs: Sequence[Run], limit: int | None = None, each: bool = True) -> Iterator[int]:
+    """Extend the particles of all prompts token by token; yield how many go on: after each token, or at least at the end.
+
+    A language model with ``steps`` of its own does that (the seat of an :class:`.Engine`).
+    """
+    lm = runs[0].request.lm
+    if (own := getattr(lm, "steps", None)) is not None:
+        yield from own(runs, limit, each)
+        return
+    sampler = Sampler(runs)
+    places = {prompt: i for i, prompt in enumerate(dict.fromkeys(sampler.prompts))}
     lm.start(list(places))
-    if len(places) < len(prompts):
-        lm.select(torch.tensor([places[prompt] for prompt in prompts.values()]))
-    for potential, part in factors:
-        potential.start(
-            lm, [prompts[run] for run in part.runs], [run.request.max_new_tokens for run in part.runs]
-        )
-    texts = Texts(lm.decode)
+    if len(places) < len(runs):
+        lm.select(torch.tensor([places[prompt] for prompt in sampler.prompts]))
+    sampler.start()
     for taken in count() if limit is None else range(limit):  # may exceed the budget: particles wait
         if taken:
-            for run in batch.runs:
-                if run.growing:
-                    run.follow()
-            for potential, part in factors:
-                if any(run.growing for run in part.runs):
-                    potential.advance(*part.moves())
-            source, tokens = batch.moves()
-            if not is_range(source, batch.size):
+            size = sampler.rows.size
+            source, tokens = sampler.follow()
+            if not is_range(source, size):
                 lm.select(source)
             lm.advance(tokens)
-            for part in (batch, *(part for _, part in factors)):
-                part.lay_out()
-        table = lm.log_probs().detach()
-        drawn = [
-            (run, *part)
-            for run, first in batch.first.items()
-            for part in run.extend(table[first : first + run.states], texts)
-        ]
-        values = log_values(factors, [(run, shown) for run, _, _, shown in drawn])
-        for (run, rows, log_weight, shown), log_psi in zip(drawn, values, strict=True):
-            run.reweigh(rows, log_weight, shown, log_psi)
-        for run in batch.runs:
-            run.resample()
-            run.growing = sum(run.particles.growing.tolist())
-        yield (growing := sum(run.growing for run in batch.runs))
-        if not growing:
+        draws = sampler.ask(lm.log_probs().detach())
+        draw_together(draws)
+        sampler.extend(draws)
+        yield sampler.growing
+        if not sampler.growing:
             return
 
 
-def _factors(runs: Sequence[Run]) -> list[tuple[Potential, Batch]]:
-    """Return each potential with the runs that it weighs."""
-    found: dict[int, tuple[Potential, list[Run]]] = {}
-    for run in runs:
-        for factor in run.factors:
-            found.setdefault(id(factor), (factor, []))[1].append(run)
-    return [(factor, Batch(some)) for factor, some in found.values()]
+class Sampler:
+    """The runs of one call: all of a step but the pass of the language model, whose rows are those of ``rows``."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.lm, self.rows = runs[0].request.lm, Batch(runs)
+        self.prompts = [p if isinstance(p, str) else tuple(p) for p in (run.request.prompt for run in runs)]
+        self.growing, self._texts = len(runs), Texts(self.lm.decode)
+        weighed: dict[int, tuple[Potential, list[Run]]] = {}
+        for run in runs:
+            for factor in run.factors:
+                weighed.setdefault(id(factor), (factor, []))[1].append(run)
+        self._factors = [(factor, Batch(some)) for factor, some in weighed.values()]
+
+    def start(self) -> None:
+        """Let the potentials begin."""
+        for potential, part in self._factors:
+            asked = [run.request for run in part.runs]
+            potential.start(self.lm, [one.prompt for one in asked], [one.max_new_tokens for one in asked])
+
+    def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
+        """Advance queries and potentials; return the former row and the last token (−1: waits) of each row from now on."""
+        for run in self.rows.runs:
+            if run.growing:
+                run.follow()
+        for potential, part in self._factors:
+            if any(run.growing for run in part.runs):
+                potential.advance(*part.follow())
+        return self.rows.follow()
+
+    def ask(self, table: Float[Tensor, "states vocab"]) -> list[Draw]:
+        """Return what is to be drawn, from the language model's log-probabilities."""
+        first = self.rows.first.items()
+        return [draw for run, n in first for draw in run.ask(table[n : n + run.states], self._texts)]
+
+    def extend(self, draws: Sequence[Draw]) -> None:
+        """Append the tokens drawn, weigh and resample the particles. Each potential is evaluated once, on all its runs."""
+        for draw in draws:
+            draw.run.extend(draw)
+        for potential, part in self._factors:
+            if mine := [draw for draw in draws if draw.run in part.first]:
+                weigh(potential, part, mine)
+        for draw in draws:
+            draw.run.reweigh(draw)
+        for run in self.rows.runs:
+            run.resample()
+            run.growing = sum(run.particles.growing.tolist())
+        self.growing = sum(run.growing for run in self.rows.runs)
 
 
-def log_values(
-    factors: Sequence[tuple[Potential, Batch]], drawn: Sequence[tuple[Run, Extension]]
-) -> list[Float[Tensor, " rows"]]:
-    """Return log Ψ of the extensions, the sum over the factors of each run; each factor is evaluated once, on all its runs.
+def weigh(potential: Potential, part: Batch, draws: Sequence[Draw]) -> None:
+    """Multiply Ψ of the extended rows by a potential; those that another one gives zero are not asked for."""
+    asked = [replace(draw.shown, alive=draw.shown.alive & ~draw.log_psi.isneginf()) for draw in draws]
+    with nullcontext() if type(potential) in (PrefixPotential, LookaheadPotential) else callers_threads():
+        value = potential.log_value(part.joined([draw.run for draw in draws], asked)).detach().double()
+    values = value.split([len(draw.rows) for draw in draws])
+    for draw, one, log_psi in zip(draws, asked, values, strict=True):
+        check_values(potential, one, log_psi)
+        draw.log_psi = draw.log_psi + log_psi.masked_fill(~one.alive, 0.0)
 
-    Rows to which one factor gives zero are not evaluated by those that follow.
+
+def draw_together(draws: Sequence[Draw]) -> None:
+    """Draw for runs with equal elementwise proposals at once; others draw when they are extended.
+
+    Where one of the runs fails, each draws alone.
     """
-    found: dict[int, Tensor] = {}
-    for potential, part in factors:
-        mine = [i for i, (run, _) in enumerate(drawn) if run in part.first]
-        asked = [
-            replace(one, alive=one.alive & ~found[i].isneginf()) if i in found else one
-            for i, one in ((i, drawn[i][1]) for i in mine)
-        ]
-        if not asked:
-            continue
-        joined = part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
-        with nullcontext() if type(potential) in (PrefixPotential, LookaheadPotential) else callers_threads():
-            value = potential.log_value(joined)
-        value = value.detach().double()
-        values = [value] if len(asked) == 1 else value.split([len(one.tokens) for one in asked])
-        for i, one, log_psi in zip(mine, asked, values, strict=True):
-            check_values(potential, one, log_psi)
-            found[i] = found[i] + log_psi.masked_fill(~one.alive, 0.0) if i in found else log_psi
-    return [
-        found[i] if i in found else torch.zeros(len(one.tokens), dtype=torch.float64)
-        for i, (_, one) in enumerate(drawn)
-    ]
+    alike: dict[Tabular, list[Draw]] = {}
+    for draw in draws:
+        one = draw.run.request.proposal
+        if isinstance(one, Tabular) and type(one).draw is Tabular.draw and draw.run.draws_once:
+            alike.setdefault(one, []).append(draw)
+    for proposal, some in alike.items():
+        if len(some) > 1:
+            asked = [draw.step for draw in some], [draw.run.generator for draw in some]
+            with suppress(Exception):
+                for draw, drawn in zip(some, proposal.draw_sparsely(*asked), strict=True):
+                    draw.drawn = drawn

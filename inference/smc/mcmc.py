@@ -122,21 +122,10 @@ def resample_move(
     """
     moves = whole(moves, "resample_move: moves", 0)
     (request,) = requests(
-        "resample_move",
-        lm,
-        prompt,
-        None,
-        fa,
-        proposal,
-        hmm,
-        potential=potential,
-        tokenizer=tokenizer,
-        particles=particles,
-        max_new_tokens=max_new_tokens,
-        seed=seed,
-        resampling=resampling,
-        ess_threshold=ess_threshold,
-    )
+        "resample_move", lm, prompt, None, fa, proposal, hmm,
+        potential=potential, tokenizer=tokenizer, particles=particles, max_new_tokens=max_new_tokens, seed=seed,
+        resampling=resampling, ess_threshold=ess_threshold,
+    )  # fmt: skip
     budget = request.max_new_tokens
     powers = [1 << i for i in range(budget.bit_length())] if moves else []
     with one_thread(request.lm, request.hmm):
@@ -151,7 +140,7 @@ def resample_move(
             for _ in range(moves):
                 moved, _ = kernel.move(moved, generator, length)
             moved.log_weight = run.particles.log_weight[alive]
-            run.particles.put(alive, moved)
+            run.particles = run.particles.put(alive, moved)
             if length < budget:
                 run = run.resumed(run.particles, length)
         return run.posterior()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from .resampling import Resampling, checked
-from .step import Extension, Prefixes
+from .step import Prefixes
 
 FIRST_COLUMNS = 64
 """The tokens for which there is room at first; the room doubles when it is full."""
@@ -64,13 +63,17 @@ class Particles:
             lineage=torch.zeros(count, 0, dtype=torch.long),
         )
 
-    @classmethod
-    def joined(cls, parts: Sequence[Particles]) -> Particles:
-        """Concatenate the particles of all parts."""
-        same_width(*parts)
-        return cls(
-            *(torch.cat(columns) for columns in zip(*(vars(part).values() for part in parts), strict=True))
-        )
+    def joined(self, *others: Particles) -> Particles:
+        """Return these particles and others."""
+        return self._with(lambda *columns: torch.cat(columns), *others)
+
+    def _with(self, make: Callable[..., Tensor], *others: Particles) -> Particles:
+        """Return the particles whose columns ``make`` gives of the columns of these and of others."""
+        every = (self, *others)
+        columns = max(one.tokens.shape[1] for one in every)
+        for one in every:
+            one.widen(columns)
+        return Particles(*map(make, *(vars(one).values() for one in every)))
 
     def __len__(self) -> int:
         return self.length.shape[0]
@@ -119,29 +122,14 @@ class Particles:
         length[rows] = place + 1
 
     def widen(self, columns: int) -> None:
-        """Pad the arrays of tokens to ``columns`` columns."""
-        more = columns - self.tokens.shape[1]
-        for name in ("tokens", "token_log_weights", "token_log_probs"):
-            setattr(self, name, functional.pad(getattr(self, name), (0, more)))
-
-    def reweigh(
-        self,
-        rows: Int[ndarray, " rows"],
-        log_weight: Float[Tensor, " rows"],
-        shown: Extension,
-        log_psi: Float[Tensor, " rows"],
-    ) -> None:
-        """Multiply weights by those of the last token and by Ψ(x_≤t) / Ψ(x_<t), and mark particles that end or die."""
-        weight, former = log_weight.numpy(), self.log_psi.numpy()
-        psi = np.where(shown.alive.numpy(), log_psi.numpy(), -np.inf)
-        self.token_log_weights.numpy()[rows, self.length.numpy()[rows] - 1] = weight
-        self.log_weight.numpy()[rows] += weight + psi - former[rows]
-        former[rows] = psi
-        self.growing.numpy()[rows] = (psi > -np.inf) & ~shown.ended.numpy()
+        """Pad the arrays of tokens to at least ``columns`` columns."""
+        if (more := columns - self.tokens.shape[1]) > 0:
+            for name in ("tokens", "token_log_weights", "token_log_probs"):
+                setattr(self, name, functional.pad(getattr(self, name), (0, more)))
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
         """Return copies of some particles, with their weights."""
-        return Particles(*(getattr(self, field.name)[index] for field in fields(self)))
+        return self._with(lambda column: column[index])
 
     def descendants(self, scheme: Resampling, count: int, generator: Generator) -> Particles:
         """Resample to about ``count`` particles, whose total weight is that of these in expectation."""
@@ -153,27 +141,20 @@ class Particles:
         chosen.log_weight = total + (equal if weights is None else weights.log())
         return chosen
 
-    def numbered(self) -> Particles:
-        """Return these particles with their own indices appended as the last column of ``lineage``."""
-        found = copy(self)
-        found.lineage = torch.cat([self.lineage, torch.arange(len(self))[:, None]], 1)
-        return found
-
     def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
         """Return the particles of ``others`` where ``chosen`` is true, these elsewhere."""
-        same_width(self, others)
-        pairs = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
-        return Particles(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
+
+        def mixed(a: Tensor, b: Tensor) -> Tensor:
+            return torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a)
+
+        return self._with(mixed, others)
 
     def put(self, where: Int[Tensor, " some"], others: Particles) -> Particles:
-        """Replace the particles at ``where`` by ``others``; if these are more or fewer, they are appended to the rest."""
-        same_width(self, others)
+        """Return the particles with ``others`` at ``where``; if these are more or fewer, they are appended to the rest."""
         if len(where) == len(others):
-            for field in fields(self):
-                getattr(self, field.name)[where] = getattr(others, field.name)
-            return self
+            return self._with(lambda a, b: a.index_copy(0, where, b), others)
         rest = torch.ones(len(self), dtype=torch.bool).index_fill_(0, where, False).nonzero()[:, 0]
-        return Particles.joined([self.take(rest), others])
+        return self.take(rest).joined(others)
 
     def merge(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Number the distinct growing prefixes as new states; return the former state and last token (−1: waits) of each."""
@@ -192,11 +173,3 @@ class Particles:
         split = self.take(torch.arange(len(self)).repeat_interleave(copies))
         split.log_weight -= copies.repeat_interleave(copies).double().log()
         return split
-
-
-def same_width(*parts: Particles) -> None:
-    """Make room for as many tokens in each part as in the widest."""
-    columns = max(part.tokens.shape[1] for part in parts)
-    for part in parts:
-        if part.tokens.shape[1] < columns:
-            part.widen(columns)

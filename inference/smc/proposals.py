@@ -16,6 +16,7 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from math import isqrt
 from typing import Literal, final
 
@@ -25,7 +26,7 @@ from torch import Generator, Tensor
 
 from ...errors import EvidenceError, ProposalError
 from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
-from .sparse import sparse_step
+from .sparse import draw_sparse, sparse_step
 from .step import Knowledge, Step, entries
 from .strength import Strength
 
@@ -71,14 +72,14 @@ class Proposal(ABC):
         return LookaheadPotential() if self.needs is Knowledge.HMM else PrefixPotential()
 
     def draw_checked(
-        self, step: Step, generator: Generator
+        self, step: Step, generator: Generator, drawn: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """Return the result of ``draw`` on the CPU; raise :class:`ProposalError` if it cannot be properly weighted.
+        """Return the result of ``draw`` (or this one) on the CPU; raise :class:`ProposalError` if it isn't properly weighted.
 
         That is a weight that is NaN or +∞, a token outside the vocabulary, or a positive weight on a token that the
         constraint forbids. Raises :class:`EvidenceError` if the language model's own log-probabilities are NaN or +∞.
         """
-        tokens, log_weight = (value.detach().cpu() for value in self.draw(step, generator))
+        tokens, log_weight = (value.detach().cpu() for value in drawn or self.draw(step, generator))
         rows, vocab = step.rows.shape[0], step.table.shape[1]
         if tokens.shape != (rows,) or log_weight.shape != (rows,):
             shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
@@ -106,7 +107,8 @@ class Tabular(Proposal):
     """A proposal that gives its probabilities q for the whole vocabulary; abstract.
 
     ``elementwise``: ``belief`` at a token is computed from the step's tables at this token only, and is −∞ where the mask is
-    False. On the CPU it is then computed once for each state, on the allowed tokens only (:mod:`.sparse`).
+    False. On the CPU it is then computed once for each state, on the allowed tokens only (:mod:`.sparse`), and runs with equal
+    proposals draw together.
     """
 
     elementwise = False
@@ -116,14 +118,30 @@ class Tabular(Proposal):
         """Return log q of each token in nats, up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        if self.elementwise and (few := sparse_step(step)) is not None:
-            return few.draw(self.checked(self.belief(few), step), generator)
+        if (drawn := self.draw_sparsely([step], [generator])[0]) is not None:
+            return drawn
         belief = self.checked(self.belief(step), step)
         # The clamp keeps `top` finite in rows without any mass.
         top = belief.amax(dim=1, keepdim=True).clamp(min=torch.finfo(belief.dtype).min)
         tokens, total = draw_tokens((belief - top).exp_(), generator)
         log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
         return tokens, self.log_weight(step, log_q, tokens)
+
+    def draw_sparsely(
+        self, steps: Sequence[Step], generators: Sequence[Generator]
+    ) -> list[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]] | None]:
+        """Return the draw of each step if the proposal is ``elementwise``; None for those that need the whole table.
+
+        No random number is used up if a belief is an error.
+        """
+        given = enumerate(steps) if self.elementwise else ()
+        few = {i: one for i, step in given if (one := sparse_step(step)) is not None}
+        if not few:
+            return [None] * len(steps)
+        beliefs = [self.checked(self.belief(one), steps[i]) for i, one in few.items()]
+        drawn = draw_sparse(list(few.values()), beliefs, [generators[i] for i in few])
+        found = dict(zip(few, drawn, strict=True))
+        return [found.get(i) for i in range(len(steps))]
 
     def checked(self, belief: Tensor, step: Step) -> Tensor:
         """Return ``belief``; raise :class:`ProposalError` if a value is NaN or +∞.
@@ -152,6 +170,12 @@ class Local(Tabular):
         if not temperature > 0:
             raise EvidenceError(f"{type(self).__name__}: the temperature must be positive, not {temperature}")
         self.temperature = temperature
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.temperature))
 
     def _tempered(self, step: Step) -> Float[Tensor, "rows vocab"]:
         return step.log_probs if self.temperature == 1 else step.log_probs / self.temperature

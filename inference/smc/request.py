@@ -63,8 +63,13 @@ class Request:
     number: int | None = None
 
     def __post_init__(self) -> None:
-        lm, fa = self.lm, self.fa
-        _check_vocabularies(lm, fa, self.hmm)
+        lm, fa, name = self.lm, self.fa, "the language model"
+        compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
+        check_vocabularies("the automaton", fa, name, lm, compile_)
+        if self.hmm is not None:
+            distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
+            check_vocabularies("the HMM", self.hmm, name, lm, distil)
+            check_vocabularies("the HMM", self.hmm, "the automaton", fa, distil)
         if None not in (lm.eos_token_id, fa.eos_token_id) and lm.eos_token_id != fa.eos_token_id:
             raise VocabularyMismatch(
                 f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
@@ -186,14 +191,3 @@ def requests(
         )
         for i, one in enumerate(asked)
     ]
-
-
-def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: Chain | None) -> None:
-    """Raise :class:`VocabularyMismatch` if language model, constraint and HMM do not have one vocabulary."""
-    name = "the language model"
-    compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
-    check_vocabularies("the automaton", fa, name, lm, compile_)
-    if hmm is not None:
-        distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
-        check_vocabularies("the HMM", hmm, name, lm, distil)
-        check_vocabularies("the HMM", hmm, "the automaton", fa, distil)

@@ -1,7 +1,7 @@
 """Resampling: draw ancestors by normalised weights, unbiased: E[number of copies of i] = N · weight_i for each scheme.
 
-Every function takes the weights of the particles (float64, summing to one), a generator, and the number N of ancestors to draw
-(default: one per particle), and returns the ancestors' indices in increasing order. Systematic and stratified resampling place N
+Every function takes the weights of the particles (float64, summing to one), a generator, and the number N of ancestors to draw,
+and returns the ancestors' indices in increasing order. Systematic and stratified resampling place N
 spaced points on the unit interval, multinomial N independent ones, and take the particles in whose intervals they fall; residual
 copies each particle ⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos 2020, chapter 9).
 :func:`without_replacement` also returns weights, which are not all equal.
@@ -19,38 +19,28 @@ from torch import Generator, Tensor
 from ...argument_checks import whole_numbers
 from ...errors import EvidenceError
 
+Weights = Float[Tensor, " particles"]
 Ancestors = Int[Tensor, " n"]
 Resampling = Callable[[Tensor, Generator, int], Tensor | tuple[Tensor, Tensor]]
 
 
-def multinomial(
-    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
-) -> Ancestors:
+def multinomial(weights: Weights, generator: Generator, n: int) -> Ancestors:
     """Draw N ancestors independently."""
-    return _invert(weights, _uniform(_number(weights, count), generator).sort().values)
+    return _invert(weights, _uniform(n, generator).sort().values)
 
 
-def stratified(
-    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
-) -> Ancestors:
+def stratified(weights: Weights, generator: Generator, n: int) -> Ancestors:
     """Draw ancestors at one uniform point in each of N equal intervals."""
-    n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(n, generator)) / n)
 
 
-def systematic(
-    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
-) -> Ancestors:
+def systematic(weights: Weights, generator: Generator, n: int) -> Ancestors:
     """Draw ancestors at N points at distance 1/N from one uniform point: ⌊N·weight⌋ copies or one more."""
-    n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(1, generator)) / n)
 
 
-def residual(
-    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
-) -> Ancestors:
+def residual(weights: Weights, generator: Generator, n: int) -> Ancestors:
     """Copy each particle ⌊N·weight⌋ times, and draw the rest independently by the fractional parts."""
-    n = _number(weights, count)
     copies = (n * weights).floor()
     rest = n - int(copies.sum())
     if rest:
@@ -61,14 +51,13 @@ def residual(
 
 
 def without_replacement(
-    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
+    weights: Weights, generator: Generator, n: int
 ) -> tuple[Ancestors, Float[Tensor, " n"]]:
     """Return N different particles and their new weights, which are unbiased and have the same total.
 
     Particles heavier than c keep their weight; a lighter one is kept with probability weight / c and then weighs c, with c
     such that N are kept: optimal resampling (Fearnhead & Clifford 2003; Lew et al. 2023). If at most N particles have positive
     weight, all of these are kept."""
-    n = _number(weights, count)
     alive = int((weights > 0).sum())
     if alive <= n:
         ancestors = weights.nonzero()[:, 0]
@@ -132,10 +121,6 @@ def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
         return 0.0
     weights = np.exp(values - top)
     return float(weights.sum() ** 2 / (weights @ weights))
-
-
-def _number(weights: Tensor, count: int | None) -> int:
-    return len(weights) if count is None else count
 
 
 def _uniform(n: int, generator: Generator) -> Tensor:

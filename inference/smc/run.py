@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -23,6 +24,22 @@ from .request import Request
 from .resampling import effective_sample_size
 from .step import Extension, Step, entries, is_range
 from .trace import Recorder
+
+
+@dataclass
+class Draw:
+    """Particles of a run in one step: ``drawn`` are tokens with log-weights that were drawn with those of other runs, if any.
+
+    After the tokens are appended (:meth:`Run.extend`) there are ``log_weight`` (nats), the extension ``shown``, and log Ψ of it.
+    """
+
+    run: Run
+    rows: Int[ndarray, " rows"]
+    step: Step
+    drawn: tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]] | None = None
+    log_weight: Float[Tensor, " rows"] = field(init=False)
+    shown: Extension = field(init=False)
+    log_psi: Float[Tensor, " rows"] = field(init=False)
 
 
 class Run:
@@ -77,19 +94,19 @@ class Run:
             torch.zeros_like(particles.length)
         )
         dead = particles.log_weight.isneginf().nonzero()[:, 0]
-        run.particles.put(dead, particles.take(dead))
+        run.particles = run.particles.put(dead, particles.take(dead))
         last = self.ess_trace[-1:] * (steps - len(self.ess_trace))  # no particle grew in these steps
         run.ess_trace, run.resampled = self.ess_trace + last, self.resampled
         run.cut_off, run.refused = self.cut_off, self.refused
         return run
 
-    def extend(
-        self, table: Float[Tensor, "states vocab"], texts: Texts
-    ) -> Iterator[tuple[Int[ndarray, " rows"], Float[Tensor, " rows"], Extension]]:
-        """Draw a token for every particle that does not wait; yield the particles, the log-weights (nats) and the extension.
+    @property
+    def draws_once(self) -> bool:
+        """Whether each step is one draw of the proposal."""
+        return self._replay is None and self.request.align is None
 
-        Particles at the budget's last token are yielded apart.
-        """
+    def ask(self, table: Float[Tensor, "states vocab"], texts: Texts) -> list[Draw]:
+        """Return what is to be drawn: a token for every particle that does not wait, those at the budget's last token apart."""
         request = self.request
         if request.beam_factor > 1:
             self.particles = self.particles.split(request.beam_factor)
@@ -99,52 +116,54 @@ class Run:
         groups = [(bool(at_last[0]), moving)]
         if request.align is not None:  # particles have different lengths
             groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
-        for last, rows in groups:
-            states = torch.from_numpy(particles.state.numpy()[rows])
-            prefixes = particles.prefixes(rows)
-            step = Step(
-                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last, prompt=request.number
-            )  # fmt: skip
-            tokens, log_weight = self._draw(step, rows)
-            log_prob = entries(table, states, tokens)
-            if self.recorder is not None:
-                self.recorder.drawn(step, rows, tokens)
-            particles.append(rows, tokens, log_prob)
-            if last and self.query.horizon is None:  # a proposal that does not know the budget
-                accepted = request.accepts(particles.tokens[rows])
-                lost = (particles.log_weight[rows] + log_weight)[~accepted]
-                # Collected over steps: with `align` particles reach the end of the budget at different steps.
-                self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
-                log_weight = log_weight.masked_fill(~accepted, -torch.inf)
-            yield rows, log_weight, Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
+        return [
+            Draw(self, rows, Step(
+                table, self.query, particles.prefixes(rows), torch.from_numpy(particles.state.numpy()[rows]),
+                decode=texts, eos_token_id=request.eos, last=last, prompt=request.number,
+            ))
+            for last, rows in groups
+        ]  # fmt: skip
 
-    def _draw(
-        self, step: Step, rows: Int[ndarray, " rows"]
-    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    def extend(self, draw: Draw) -> None:
+        """Append the tokens of a draw."""
+        particles, rows, step = self.particles, draw.rows, draw.step
+        tokens, log_weight = self._tokens(draw)
+        if self.recorder is not None:
+            self.recorder.drawn(step, rows, tokens)
+        particles.append(rows, tokens, entries(step.table, step.rows, tokens))
+        if step.last and self.query.horizon is None:  # a proposal that does not know the budget
+            accepted = self.request.accepts(particles.tokens[rows])
+            lost = (particles.log_weight[rows] + log_weight)[~accepted]
+            # Collected over steps: with `align` particles reach the end of the budget at different steps.
+            self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
+            log_weight = log_weight.masked_fill(~accepted, -torch.inf)
+        draw.log_weight, draw.log_psi = log_weight, torch.zeros(len(rows), dtype=torch.float64)
+        draw.shown = Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
+
+    def _tokens(self, draw: Draw) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
+        proposal, rows = self.request.proposal, draw.rows
         if self._replay is None:
-            return self.request.proposal.draw_checked(step, self.generator)
+            return proposal.draw_checked(draw.step, self.generator, draw.drawn)
         known, keep = self._replay
         place = self.particles.length[rows]
         there = place.clamp(max=known.tokens.shape[1] - 1)  # what is not kept may have no column
         tokens, log_weight = known.tokens[rows, there], known.token_log_weights[rows, there]
         free = (keep[rows] <= place).nonzero()[:, 0]
         if len(free):
-            drawn = self.request.proposal.draw_checked(step.take(free), self.generator)
-            tokens[free], log_weight[free] = drawn
+            tokens[free], log_weight[free] = proposal.draw_checked(draw.step.take(free), self.generator)
         return tokens, log_weight
 
-    def reweigh(
-        self,
-        rows: Int[ndarray, " rows"],
-        log_weight: Float[Tensor, " rows"],
-        shown: Extension,
-        log_psi: Float[Tensor, " rows"],
-    ) -> None:
-        """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
-        particles = self.particles
-        particles.reweigh(rows, log_weight, shown, log_psi)
-        refused = (shown.ended & shown.alive).numpy() & (log_psi.numpy() == -np.inf)
+    def reweigh(self, draw: Draw) -> None:
+        """Multiply weights by those of the last token and by Ψ(x_≤t) / Ψ(x_<t); mark particles that end, die or wait."""
+        particles, rows, shown = self.particles, draw.rows, draw.shown
+        weight, former, log_psi = draw.log_weight.numpy(), particles.log_psi.numpy(), draw.log_psi.numpy()
+        psi = np.where(shown.alive.numpy(), log_psi, -np.inf)
+        particles.token_log_weights.numpy()[rows, particles.length.numpy()[rows] - 1] = weight
+        particles.log_weight.numpy()[rows] += weight + psi - former[rows]
+        former[rows] = psi
+        particles.growing.numpy()[rows] = (psi > -np.inf) & ~shown.ended.numpy()
+        refused = (shown.ended & shown.alive).numpy() & (log_psi == -np.inf)
         self.refused += [shown.text(row) for row in refused.nonzero()[0].tolist()]
         if (align := self.request.align) is not None:
             grows = particles.growing[rows].tolist()
@@ -170,7 +189,8 @@ class Run:
             particles.waiting[:] = False
         count = self.count if among is None else len(among)
         if len(particles) > self.count or ess < request.ess_threshold * count:
-            particles = particles.numbered()
+            own = torch.arange(len(particles))[:, None]
+            particles = replace(particles, lineage=torch.cat([particles.lineage, own], 1))
             drawn_from = particles if among is None else particles.take(among)
             chosen = drawn_from.descendants(request.resampling, count, self.generator)
             self.particles = chosen if among is None else particles.put(among, chosen)

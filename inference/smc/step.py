@@ -7,7 +7,7 @@ state ``rows[i]``. Token ids are on the CPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,7 @@ class Knowledge(IntEnum):
     HMM = 2  # … and how probably, by an HMM
 
 
+@dataclass(eq=False, repr=False)
 class Step:
     """Rows about to be extended by one token, with the tables of language model and constraint.
 
@@ -48,8 +49,8 @@ class Step:
 
     Parameters
     ----------
-    log_probs
-        Log-probabilities of the next token in nats under the language model, one row for each state; kept as ``table``.
+    table
+        Log-probabilities of the next token in nats under the language model, one row for each state.
     query
         The next-token query of the constraint, one row for each state.
     prefixes
@@ -75,41 +76,29 @@ class Step:
     (tensor([[ True, False]]), tensor([[0.8000, 0.0000]]))
     """
 
-    def __init__(
-        self,
-        log_probs: Float[Tensor, "states vocab"],
-        query: NextTokenQuery,
-        prefixes: Prefixes,
-        rows: Int[Tensor, " rows"] | None = None,
-        *,
-        decode: Callable[[Sequence[int]], str] = str,
-        eos_token_id: int | None = None,
-        last: bool = False,
-        prompt: int | None = None,
-    ) -> None:
-        self.rows: Int[Tensor, " rows"] = torch.arange(len(log_probs)) if rows is None else rows
-        self.table, self.query, self.prefixes = log_probs, query, prefixes
-        self.decode = decode if isinstance(decode, Texts) else Texts(decode)
-        self.eos_token_id, self.last, self.prompt = eos_token_id, last, prompt
+    table: Float[Tensor, "states vocab"]
+    query: NextTokenQuery
+    prefixes: Prefixes
+    rows: Int[Tensor, " rows"] = None  # type: ignore[assignment]
+    decode: Callable[[Sequence[int]], str] = field(default=str, kw_only=True)
+    eos_token_id: int | None = field(default=None, kw_only=True)
+    last: bool = field(default=False, kw_only=True)
+    prompt: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            self.rows = torch.arange(len(self.table))
+
+    @cached_property
+    def texts(self) -> Texts:
+        """``decode``, cached."""
+        return self.decode if isinstance(self.decode, Texts) else Texts(self.decode)
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Return the step of the rows at these positions."""
         prefixes = self.prefixes
         chosen = prefixes[index] if isinstance(prefixes, Tensor) else [prefixes[i] for i in index.tolist()]
-        return self._of(self.table, chosen, self.rows[index])
-
-    def with_table(self, log_probs: Float[Tensor, "states vocab"]) -> Step:
-        """Return the step with other log-probabilities of the language model."""
-        return self._of(log_probs, self.prefixes, self.rows)
-
-    def _of(
-        self, table: Float[Tensor, "states vocab"], prefixes: Prefixes, rows: Int[Tensor, " rows"]
-    ) -> Step:
-        """Return a step of the same query and prompt."""
-        return Step(
-            table, self.query, prefixes, rows,
-            decode=self.decode, eos_token_id=self.eos_token_id, last=self.last, prompt=self.prompt,
-        )  # fmt: skip
+        return replace(self, prefixes=chosen, rows=self.rows[index])
 
     def check_log_probs(self) -> None:
         """Raise :class:`EvidenceError` that names the first row where the language model's log-probabilities are NaN or +∞."""
@@ -176,7 +165,7 @@ class Step:
 
     def text(self, row: int) -> str:
         """Return the text of a row's prefix, without the prompt."""
-        return self.decode(self.prefixes[row].tolist())
+        return self.texts(self.prefixes[row].tolist())
 
     def _of_rows(self, table: Tensor) -> Tensor:
         table = table.to(self.table.device)
@@ -270,13 +259,13 @@ class Extension:
 
     def text(self, row: int) -> str:
         """Return the text of a row, without the prompt."""
-        return self.step.decode(self.sequence(row))
+        return self.step.texts(self.sequence(row))
 
     def cut(self, row: int, boundary: Boundary) -> int:
         """Return the number of characters of a row's text up to its last boundary, 0 if it has none."""
-        return self.step.decode.cut(self.sequence(row), boundary)
+        return self.step.texts.cut(self.sequence(row), boundary)
 
     def reached(self, row: int, boundary: Boundary) -> bool:
         """Return whether the last token of a row has reached a new boundary of its text."""
         sequence = self.sequence(row)
-        return self.step.decode.cut(sequence, boundary) > self.step.decode.cut(sequence[:-1], boundary)
+        return self.step.texts.cut(sequence, boundary) > self.step.texts.cut(sequence[:-1], boundary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -114,42 +114,24 @@ class Recorder:
 
     def step(self, particles: Particles) -> None:
         """Record all particles after this step, before any resampling."""
-        texts = [
-            self._lm.decode(row[:n].tolist())
-            for row, n in zip(particles.tokens, particles.length.tolist(), strict=True)
-        ]
+        texts = [self._lm.decode(particles.token_ids(i)) for i in range(len(particles))]
         before = self._texts or [""] * (int(particles.origin.max()) + 1)
         parents = particles.origin.tolist()
+        kinds = particles.log_weight.isneginf(), particles.waiting, particles.growing
         status = [
-            "dead" if weight == -torch.inf else "waits" if waits else "grows" if grows else "ended"
-            for weight, waits, grows in zip(
-                particles.log_weight.tolist(),
-                particles.waiting.tolist(),
-                particles.growing.tolist(),
-                strict=True,
-            )
+            "dead" if dead else "waits" if waits else "grows" if grows else "ended"
+            for dead, waits, grows in torch.stack(kinds, 1).tolist()
         ]
-        weight = particles.log_weight.softmax(0).nan_to_num(0.0)
-        self.trace.steps.append(
-            TraceStep(
-                parents,
-                [
-                    text[len(before[p]) :] if text.startswith(before[p]) else text
-                    for text, p in zip(texts, parents, strict=True)
-                ],
-                weight.tolist(),
-                status,
-                [self._seen.get(i) for i in range(len(particles))],
-                self._beliefs,
-                False,
-            )
-        )
+        weight = particles.log_weight.softmax(0).nan_to_num(0.0).tolist()
+        new = [text.removeprefix(before[p]) for text, p in zip(texts, parents, strict=True)]
+        seen = [self._seen.get(i) for i in range(len(particles))]
+        self.trace.steps.append(TraceStep(parents, new, weight, status, seen, self._beliefs, False))
         self._texts, self._seen, self._beliefs = texts, {}, []
         particles.origin[:] = torch.arange(len(particles))
 
     def end(self, particles: Particles, resampled: Sequence[int]) -> Trace:
         """Finish and return the trace; ``resampled`` has the steps after which particles were resampled."""
         for i in resampled:
-            self.trace.steps[i] = TraceStep(**{**vars(self.trace.steps[i]), "resampled": True})
+            self.trace.steps[i] = replace(self.trace.steps[i], resampled=True)
         self.trace.final = particles.origin.tolist()
         return self.trace

@@ -8,6 +8,7 @@ finished. With ``top_k=1`` one text is left, the greedy one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -54,7 +55,7 @@ class Truncated(Proposal):
         step.check_log_probs()
         allowed = step.query.mask().to(step.table.device)
         table = self._truncated(step.table.masked_fill(~allowed, -torch.inf))
-        return self.proposal.draw(step.with_table(table), generator)
+        return self.proposal.draw(replace(step, table=table), generator)
 
     def _truncated(self, table: Float[Tensor, "states vocab"]) -> Float[Tensor, "states vocab"]:
         """Return the table with −∞ for tokens that are not kept."""

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import time
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 import pytest
@@ -12,7 +13,6 @@ from counting import HANGS
 from pydantic import AfterValidator, BaseModel, Field
 
 import tractile as tt
-from tractile.decoding.seats import Batch, Seat
 from tractile.errors import (
     BudgetTooSmall,
     ContextTooLong,
@@ -20,9 +20,10 @@ from tractile.errors import (
     EngineClosed,
     EvidenceError,
     NoParticleSurvived,
+    PotentialError,
     TimeLimitPassed,
 )
-from tractile.inference.smc import LookaheadProposal
+from tractile.inference.smc import LookaheadProposal, proposals
 
 MODEL, TOKENIZER = tt.embedded.load_lm()
 HMM = tt.embedded.load_hmm()
@@ -85,42 +86,33 @@ def test_streams_run_beside_each_other(engine):
     assert "".join(part.new for part in engine.stream(PROMPTS[0], NAME, max_new_tokens=10)) == expected[0]
 
 
-class Counted:
-    """Counts the rows of each forward pass."""
-
-    def __init__(self):
-        self.rows = []
-        self._hook = MODEL.register_forward_pre_hook(
-            lambda _, __, given: self.rows.append(len(given["input_ids"])), with_kwargs=True
-        )
-
-    def __enter__(self):
-        return self.rows
-
-    def __exit__(self, *_):
-        self._hook.remove()
+@contextmanager
+def counted():
+    """Count the rows of each forward pass."""
+    rows = []
+    hook = MODEL.register_forward_pre_hook(
+        lambda _, __, given: rows.append(len(given["input_ids"])), with_kwargs=True
+    )
+    yield rows
+    hook.remove()
 
 
-def test_requests_share_passes_of_the_model():
-    with tt.Engine(MODEL, TOKENIZER, batch=4) as engine, Counted() as rows:
+def test_requests_share_passes_of_the_model_and_draws(monkeypatch):
+    drawn, draw = [], proposals.draw_sparse
+    monkeypatch.setattr(proposals, "draw_sparse", lambda *given: drawn.append(len(given[0])) or draw(*given))
+    with tt.Engine(MODEL, TOKENIZER, batch=4) as engine, counted() as rows:
         asked = [engine.submit(p, LONG, max_new_tokens=100, particles=1) for p in PROMPTS]
         assert all(LONG.accepts(one.result(HANGS)) for one in asked)
-    steps = [n for n in rows if n > 1]
     assert 4 in rows
-    assert len(rows) - len(steps) < len(steps)
+    assert 4 in drawn
+    assert sum(n > 1 for n in rows) > len(rows) / 2
 
 
 def test_first_come_first_served_and_a_queue_that_ends():
     done, turn = [], threading.Event()
-
-    def hold(text):
-        return turn.wait(HANGS)
-
-    slow = tt.constraints.OutputType(NAME, lambda text: hold(text) and text)
+    slow = tt.constraints.OutputType(NAME, lambda text: turn.wait(HANGS) and text)
     with tt.Engine(MODEL, TOKENIZER, batch=1, queue=3) as engine:
         first = engine.submit(PROMPTS[0], slow, max_new_tokens=10, particles=1)
-        while engine._waiting:
-            time.sleep(0.001)
         waiting = [engine.submit(PROMPTS[0], NAME, max_new_tokens=10, particles=1, seed=i) for i in range(3)]
         for i, one in enumerate(waiting):
             one.add_done_callback(lambda _, i=i: done.append(i))
@@ -144,7 +136,7 @@ def test_a_request_that_is_cancelled_stops_and_leaves_the_others():
         ask[1].cancel()
         return await asyncio.gather(*ask, return_exceptions=True)
 
-    with tt.Engine(MODEL, TOKENIZER) as engine, Counted() as rows:
+    with tt.Engine(MODEL, TOKENIZER) as engine, counted() as rows:
         found = asyncio.run(cancel_one(engine))
         assert isinstance(found.pop(1), asyncio.CancelledError)
         assert all(map(LONG.accepts, found))
@@ -155,12 +147,11 @@ def test_a_request_that_is_cancelled_stops_and_leaves_the_others():
 def test_a_stream_that_is_left_stops(how):
     async def leave(engine):
         stream = engine.stream(PROMPTS[0], LONG, max_new_tokens=200)
-        async for _ in stream:
-            break
+        await anext(stream)
         if how == "closed":
             await stream.aclose()
 
-    with tt.Engine(MODEL, TOKENIZER) as engine, Counted() as rows:
+    with tt.Engine(MODEL, TOKENIZER) as engine, counted() as rows:
         if how == "dropped":
             next(engine.stream(PROMPTS[0], LONG, max_new_tokens=200))
         else:
@@ -178,7 +169,7 @@ def test_two_hundred_streams_that_are_dropped():
                 next(stream)
         del stream
         assert engine.submit(PROMPTS[0], NAME, max_new_tokens=10, particles=1).result(HANGS) == expected
-        assert not [seat for seat in gc.get_objects() if type(seat).__name__ == "Seat" and not seat.left]
+        assert not [visit for visit in gc.get_objects() if type(visit).__name__ == "Visit" and not visit.over]
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["in the batch", "in the queue"])
@@ -188,8 +179,7 @@ def test_a_request_has_a_time_limit(waits):
         late = engine.submit(PROMPTS[0], LONG, max_new_tokens=100, time_limit=0.0001)
         with pytest.raises(TimeLimitPassed, match=r"time limit of 0\.0001 seconds"):
             late.result(HANGS)
-        if other is not None:
-            assert LONG.accepts(other.result(HANGS))
+        assert other is None or LONG.accepts(other.result(HANGS))
     with tt.Engine(MODEL, TOKENIZER, time_limit=0.0001) as engine:
         stream = engine.stream(PROMPTS[0], LONG, max_new_tokens=100)
         with pytest.raises(TimeLimitPassed):
@@ -201,47 +191,57 @@ def never(text):
     raise ValueError("no")
 
 
+GUIDED = {"hmm": HMM, "method": LookaheadProposal(1.0)}
+SHARP = tt.HMM(torch.ones(1), torch.ones(1, 1), (torch.arange(1024) % 2 / 512)[None])
 NEVER = Annotated[int, Field(ge=0, le=9), AfterValidator(never)]
 
 
+FAILING = tt.constraints.OutputType(tt.constraints.regex(r"\[1,1,1{5,9}\]"), never)  # at the first item
+
+
 @pytest.mark.parametrize(
-    ("asked", "error"),
+    ("prompt", "output", "more", "error"),
     [
-        ((PROMPTS[0], NAME, {"max_new_tokens": 1}), BudgetTooSmall),
-        ((PROMPTS[0], NAME, {"max_new_tokens": 100_000}), ContextTooLong),
-        ((PROMPTS[0], 3, {}), tt.errors.FormatError),
-        ((PROMPTS[0], NAME, {"seed": "x"}), EvidenceError),
-        (("", tt.constraints.regex("a"), {"max_new_tokens": 3, "method": "no"}), EvidenceError),
-        ((PROMPTS[0], NEVER, {"max_new_tokens": 6}), NoParticleSurvived),
+        (PROMPTS[0], NAME, {"max_new_tokens": 1}, BudgetTooSmall),
+        (PROMPTS[0], NAME, {"max_new_tokens": 100_000}, ContextTooLong),
+        (PROMPTS[0], 3, {}, tt.errors.FormatError),
+        (PROMPTS[0], NAME, {"seed": "x"}, EvidenceError),
+        ("", tt.constraints.regex("a"), {"max_new_tokens": 3, "method": "no"}, EvidenceError),
+        (PROMPTS[0], NEVER, {"max_new_tokens": 6}, NoParticleSurvived),
+        (PROMPTS[0], NAME, {"max_new_tokens": 10, **GUIDED, "hmm": SHARP}, EvidenceError),
+        (PROMPTS[0], FAILING, {"max_new_tokens": 60}, (PotentialError, ValueError)),
     ],
-    ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_errors_reach_their_caller_alone(asked, error):
-    prompt, output, more = asked
+def test_errors_reach_their_caller_alone(prompt, output, more, error):
+    late = output in (NEVER, FAILING) or "hmm" in more
     with tt.Engine(MODEL, TOKENIZER) as engine:
-        good = engine.submit(PROMPTS[0], LONG, max_new_tokens=100, particles=1)
-        bad = engine.submit(prompt, output, **more)
+        good = engine.submit(PROMPTS[0], LONG, max_new_tokens=100, particles=1, **GUIDED)
         with pytest.raises(error):
-            bad.result(HANGS)
+            engine.submit(prompt, output, **more).result(HANGS)
 
         async def stream():
-            await engine.stream(prompt, output, **more)
+            parts = await engine.stream(prompt, output, **more)
+            assert late
+            return [part async for part in parts]
 
-        if error is not NoParticleSurvived:
-            with pytest.raises(error):
-                asyncio.run(stream())
+        with pytest.raises(error):
+            asyncio.run(stream())
         assert LONG.accepts(good.result(HANGS))
 
 
 def test_a_prompt_that_is_read_together_with_others_fails_alone():
-    lm = tt.TransformersLM(MODEL, TOKENIZER)
-    seats = [Seat(lm, lambda _: None) for _ in range(3)]
-    for seat, prompt in zip(seats, ([5, 6], [1 << 20], [7]), strict=True):
-        seat.start([prompt])
-    Batch(lm).step(seats)
-    assert [type(seat.error) for seat in seats] == [type(None), tt.errors.VocabularyMismatch, type(None)]
-    lm.start([[5, 6], [7]])
-    torch.testing.assert_close(torch.cat([seats[0].log_probs(), seats[2].log_probs()]), lm.log_probs())
+    held, turn = threading.Event(), threading.Event()
+    slow = tt.constraints.OutputType(NAME, lambda text: held.set() or (turn.wait(HANGS) and text))
+    with tt.Engine(MODEL, TOKENIZER) as engine:
+        first = engine.submit(PROMPTS[0], slow, max_new_tokens=10, particles=1)
+        assert held.wait(HANGS)
+        asked = [engine.submit(p, NAME, max_new_tokens=10, particles=1) for p in ([5, 6], [1 << 20], [7])]
+        while len(engine._arrived) < 3:
+            time.sleep(0.001)
+        turn.set()
+        with pytest.raises(tt.errors.VocabularyMismatch):
+            asked[1].result(HANGS)
+        assert all(NAME.accepts(one.result(HANGS)) for one in (first, asked[0], asked[2]))
 
 
 def test_a_model_that_fails_fails_those_in_the_batch_alone():

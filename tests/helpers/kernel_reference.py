@@ -146,7 +146,7 @@ def exact_start(kernel, count, generator):
         assert float(weight.max()) <= top + 1e-9
         keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
         kept.append(drawn.take(keep.nonzero()[:, 0]))
-    return Particles.joined(kept).take(torch.arange(count))
+    return kept[0].joined(*kept[1:]).take(torch.arange(count))
 
 
 def scores(paths, target):

@@ -54,7 +54,7 @@ def test_particles_have_room_for_what_they_read(monkeypatch):
     assert found.token_ids(0) == tuple(range(9))
     assert found.log_prob.tolist() == [-36.0, -36.0]
     short = Particles.start(2, 10**9)
-    assert Particles.joined([short, found]).token_ids(2) == tuple(range(9))
+    assert short.joined(found).token_ids(2) == tuple(range(9))
     assert short.where(torch.tensor([True, False]), found).token_ids(0) == tuple(range(9))
 
 

@@ -20,7 +20,7 @@ from tractile.inference.smc.resampling import (
 def test_low_variance_schemes_keep_equal_weights_as_they_are(scheme):
     weights = torch.full((7,), 1 / 7, dtype=torch.float64)
     for seed in range(20):
-        ancestors = scheme(weights, torch.Generator().manual_seed(seed))
+        ancestors = scheme(weights, torch.Generator().manual_seed(seed), 7)
         assert ancestors.tolist() == list(range(7))
 
 
@@ -29,7 +29,7 @@ def test_low_variance_schemes_keep_equal_weights_as_they_are(scheme):
 def test_no_random_number_revives_the_dead(monkeypatch, scheme, uniform):
     weights = torch.tensor([0.0, 0.3, 0.0, 0.7, 0.0], dtype=torch.float64)
     monkeypatch.setattr(torch, "rand", lambda n, **kw: torch.full((n,), uniform, dtype=kw["dtype"]))
-    ancestors = scheme(weights, torch.Generator())
+    ancestors = scheme(weights, torch.Generator(), 5)
     assert set(ancestors.tolist()) <= {1, 3}
 
 
