@@ -45,7 +45,8 @@ maximum_signature_line_length = 100
 nitpicky = True  # a reference that leads nowhere is a warning
 OUTSIDE = r"(torch|numpy|jaxtyping|nx|collections|pathlib|abc|enum|os|re|sqlite3|threading)\..*|nn\.Module.*"
 ALIASES = r"Tensor|ndarray|Float|Int|Path|Figure|FA|Guide|Prompt|Region|Block|Incidence|Inputs|Model"
-nitpick_ignore_regex = [(r"py:.*", OUTSIDE), (r"py:class", ALIASES)]
+AXES = r"'[a-z ]+'"  # of arrays, in annotations
+nitpick_ignore_regex = [(r"py:.*", OUTSIDE), (r"py:class", ALIASES), (r"py:class", AXES)]
 suppress_warnings = ["ref.python"]  # a name in a signature that several modules have links to one
 
 html_theme = "furo"
