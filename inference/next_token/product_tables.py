@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, TypeVar, cast
 
 import torch
@@ -48,8 +48,7 @@ class ProductTables:
         self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory, dtype, table)
         self.tokens: TokenScores | TableScores
         if isinstance(semiring, Real) and type(chain.inputs) is Categorical and chain.inputs.weight.ndim == 2:
-            layer = chain.inputs.weight
-            scaled = kept(chain, ("scaled table", dtype), lambda: ScaledTable(layer, dtype))
+            scaled = kept(chain, ("table", dtype), partial(ScaledTable, chain.inputs.weight, dtype))
             self.tokens = TableScores(semiring, scaled, labels)
         else:
             self.tokens = TokenScores(semiring, chain.inputs, labels)

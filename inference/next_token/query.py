@@ -145,7 +145,8 @@ def pgcd(
         The largest budget in tokens.
     dtype
         The precision of the emission table and, on an accelerator, of the backward messages (default: the chain's finest,
-        at least float32). With bfloat16 scores are right to about one part in a hundred. An HMM keeps the table for its queries.
+        at least float32). With bfloat16 scores are right to about one part in a hundred. An HMM keeps the table for its queries
+        until a parameter is written to; what is written through ``.data`` is not seen.
     memory
         The most bytes for the backward messages, which are horizon × chain states × automaton states numbers (default: about
         4 GiB; no limit with ``dtype`` or fixed shapes). Others are computed again as budgets go down; scores are the same.
