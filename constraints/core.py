@@ -1,4 +1,4 @@
-"""The compiled core of constraints, ``tractile._core`` (``core/``), is there; or the error says how to get it."""
+"""Check that the compiled core of constraints, ``tractile._core`` (``core/``), is there and fits; else say how to get it."""
 
 from ..errors import CoreMissing
 

@@ -310,7 +310,7 @@ def parts_of(
             raise ShapeError(f"canvas: a part is a range of the {n} positions, not {over!r}")
     for over, fa in sorted(given.items(), key=lambda part: part[0].start):
         if over.start < at:
-            raise ShapeError(f"canvas: {over} overlaps the part before it; join those on one range by &")
+            raise ShapeError(f"canvas: {over} overlaps the part before; join constraints on one range by &")
         if over.start > at:
             parts.append((range(at, over.start), Letters(anything(size), over.start - at, device=device)))
         fills, at = over.stop < n, over.stop
@@ -318,7 +318,7 @@ def parts_of(
             fa = fa.compile(vocabulary_of(vocab, size=size), require_eos=not fills)
         if not isinstance(fa, Automaton):
             raise ShapeError(
-                f"canvas: a constraint is an automaton or a Constraint, not a {type(fa).__name__} (tt.mpe, tt.sample: hmm * fa)"
+                f"canvas: a constraint is an automaton or a Constraint, not a {type(fa).__name__}; of hmm * fa: tt.mpe, tt.sample"
             )
         if fa.vocab_size != size:
             raise VocabularyMismatch(f"canvas: log_probs of {size} tokens, an automaton of {fa.vocab_size}")

@@ -49,7 +49,7 @@ def _templated(messages: list[dict[str, Any]], tokenizer: Any, description: str 
     try:
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # of jinja2, by the template
-        raise EvidenceError(f"generate: the tokenizer's chat_template refuses them: {error}") from None
+        raise EvidenceError(f"generate: chat_template refuses the messages: {error}") from None
     ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids
     return ids
 

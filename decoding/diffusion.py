@@ -270,9 +270,8 @@ def _scores(
 ) -> Float[Tensor, "rows positions vocab"]:
     """Return the model's log-probabilities at a temperature, at least in float32; −inf for the mask."""
     given = lm.log_probs(rows)
-    scores = (given.to(torch.promote_types(given.dtype, torch.float32)) / (temperature or 1.0)).log_softmax(
-        -1
-    )
+    scores = given.to(torch.promote_types(given.dtype, torch.float32)) / (temperature or 1.0)
+    scores = scores.log_softmax(-1)
     if bool((scores.isnan().any(-1) & masked).any()):
         raise EvidenceError(
             "denoise: the model's log-probabilities hold nan or inf, or are −inf for every token"

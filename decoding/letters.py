@@ -21,7 +21,6 @@ from torch import Tensor
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.automaton_algorithms import StateGraph, distances, members, restrict
 from ..constraints import limits
-from ..constraints.automata import request_limits
 from ..constraints.compiled import ConstraintAutomaton
 from ..errors import BudgetTooSmall, TooManyStates, UnsupportedConstraint
 from ..layers import Incidence
@@ -220,7 +219,6 @@ def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
             words = lazy.words_within(state, left) if lazy.is_exact else lazy.words_within(state)
             mask = np.unpackbits(words.view(np.uint8), bitorder="little")
             allowed, groups = mask[: fa.vocab_size].nonzero()[0].tolist(), dict[int, list[int]]()
-            request_limits.check()
             for token, after in zip(allowed, lazy.after([(state, 1)] * len(allowed), allowed), strict=True):
                 groups.setdefault(after[0], []).append(token)
             followed += len(allowed)

@@ -182,7 +182,7 @@ def read_files(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]
 
 
 def read(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Read a value that :meth:`Writer.write` wrote; constructors check their arguments."""
+    """Return the value that :meth:`Writer.write` wrote, made again by the constructors of its classes, which check it."""
     classes = {file_name(cls): kind for cls, kind in TYPES.items()}
 
     def made(value: Any) -> Any:

@@ -88,7 +88,7 @@ def pointed(root: Any, ref: str) -> Any:
 
 
 def close_types(schema: Any) -> Any:
-    """Return a copy of a schema that closes objects with ``properties``, one by one.
+    """Return a copy of a schema in which objects with ``properties`` have no other members.
 
     They get ``additionalProperties: false``. Objects that say something else, or are only a part of another one, stay.
     Definitions and the alternatives of ``anyOf`` and ``oneOf`` are closed separately, as is right where each stands for one type.

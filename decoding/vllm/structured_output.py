@@ -140,7 +140,7 @@ def fill_together(
 
 
 class TractileBackend(_Backend):  # type: ignore[misc]
-    """The grammars of an engine; implements vLLM's ``StructuredOutputBackend``.
+    """What compiles the constraints of vLLM's requests with structured output: a ``StructuredOutputBackend``.
 
     Args:
         vllm_config: the engine's configuration, or ``None``.

@@ -33,7 +33,7 @@ class PaddedCSR(NamedTuple):
 
 
 class PaddedEdges:
-    """A DFA on a device: its step, the wide edges (many tokens) and the tokens of the narrow edges out of each state."""
+    """A DFA as tensors on a device: its transitions and each state's edges, wide ones (of many tokens) and narrow ones apart."""
 
     def __init__(self, automaton: Automaton, edge_labels: EdgeLabels, device: torch.device) -> None:
         labels, states = automaton.labels, automaton.num_states

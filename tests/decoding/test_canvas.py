@@ -196,13 +196,13 @@ def test_a_lazy_constraint_is_exact_within_the_canvas(caplog):
 
 def test_a_lazy_constraint_too_large_for_the_canvas_is_refused_with_its_size(monkeypatch):
     with pytest.raises(TooManyStates, match=r"within 60 tokens more than 50 of its states can be met"):
-        explored(nested(), 60, 50)
+        explored(fa := nested(), 60, 50)
     monkeypatch.setattr(limits, "TRANSITIONS", 100)
     with pytest.raises(TooManyStates, match=r"or 100 tokens between them"):
-        explored(nested(), 60, 5000)
+        explored(fa, 60, 5000)
     (stop := threading.Event()).set()
     with pytest.raises(ConstructionStopped):
-        tt.constraints.Limits().run(lambda: explored(nested(), 60, 5000), stop)
+        tt.constraints.Limits().run(lambda: explored(fa, 60, 5000), stop)
 
 
 def test_numbers_out_of_range_are_refused_where_they_matter():

@@ -100,8 +100,7 @@ def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample)
     constraint, n, k = regex("(ab|c)*a?"), 4, 4000
     found = {x: w for x, w in paths((4,) * n, constraint, count).items() if accepts(constraint, x)}
     total = sum(found.values())
-    ids = torch.full((n,), 4)
-    steps = -(-n // count)
+    ids, steps = torch.full((n,), 4), -(-n // count)
     run = denoise(
         Small(), ids, constraint, particles=k, steps=steps, resample=resample, confidence=rounded, seed=3
     )
@@ -112,6 +111,7 @@ def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample)
     assert run.log_evidence == pytest.approx(math.log(total), abs=0.06)
     assert weights.std() > 0 if not resample else run.ess > 0.9 * k
     rows = [tuple(row) for row in run.tokens.tolist()]
+    assert len(run.lineage_or_own[:, 0].unique()) < k if resample else run.lineage_or_own.shape[1] == 1
     field = dict(run.field(level=0.9999).entries)
     for x, w in found.items():
         text = "".join("_abc"[v] for v in x).strip("_")

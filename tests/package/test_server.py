@@ -222,7 +222,7 @@ def test_pydantic_ai_runs_a_tool(address, calling, monkeypatch, template):
     assert kept == [TOM]
     if template:
         monkeypatch.setattr(TOKENIZER, "chat_template", "{{ raise_exception('no') }}")
-        with pytest.raises(Exception, match="template refuses them: no"):
+        with pytest.raises(Exception, match="template refuses the messages: no"):
             asyncio.run(ask_agent(address, str))
 
 
