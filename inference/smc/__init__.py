@@ -13,11 +13,10 @@ from .boundaries import (
 from .bytewise import CharacterProposal
 from .chains import Draw, MarkovChains
 from .confidence import Estimate
-from .equivalence import json_value
 from .field import Field
 from .mcmc import mcmc, resample_move
 from .paths import ABSENT
-from .posterior import Particle, Posterior
+from .posterior import Particle, Posterior, json_value
 from .potentials import ConstraintPotential, LookaheadPotential, Potential, PrefixPotential
 from .proposals import (
     GCDProposal,

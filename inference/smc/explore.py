@@ -5,10 +5,10 @@ With S the texts that a :class:`.PrefixTree` has found, the mass of texts with a
     p_lm(A ∩ C) = Σ_{x ∈ S ∩ A} p_lm(x) Ψ(x)  +  E[ W · 1{X ∈ A} ],       X drawn among the texts that are not in S,
 
 the second term by the posterior's particles whose texts are not in S, together with others that begin at the prefixes that were
-not read: as many, but at least as many as the tree reads in a pass. A lookahead guides both. S does not depend on them, so the
-sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has nearly all of the mass and Ψ ≤ 1, the unread
-mass bounds the second term and nothing is drawn. Where the sampler's estimate of p_lm(C) is less than half of what S alone has,
-its weights vary too much for a standard error, and only the bounds are given.
+not read: ``DRAWS`` for each particle, at least as many as the tree reads in a pass. A lookahead guides both. S does not depend
+on them, so the sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has nearly all of the mass and
+Ψ ≤ 1, the unread mass bounds the second term and nothing is drawn. Where the sampler's estimate of p_lm(C) is less than half of
+what S alone has, its weights vary too much for a standard error, and only the bounds are given.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from .field import TOLERANCE, Listed
 from .loop import run_together
@@ -33,7 +34,9 @@ from .step import Extension, Step
 from .user_potential import FunctionPotential
 
 PASSES = 256
-"""The most passes of the language model of :attr:`Source.listed`, beside those of one run of the sampler."""
+"""The most passes of the language model of :attr:`Source.listed`, beside those of its draws."""
+DRAWS = 16
+"""The texts that :attr:`Source.listed` draws for each particle of the posterior, where it draws any."""
 SEED = 0xF1E1D
 
 
@@ -41,7 +44,7 @@ SEED = 0xF1E1D
 class Source:
     """The request of a posterior, from which more is drawn, once, when a field is asked for.
 
-    ``passes``: the most calls of the language model for the tree, beside one sweep and, if needed, one run of the sampler.
+    ``passes``: the most calls of the language model for the tree, beside one sweep and the draws.
     ``at_most_one``: whether the potential is known to be at most 1, so that unread mass bounds what it leaves.
     """
 
@@ -79,8 +82,9 @@ class Source:
         if tree.log_unread > (found + math.log(TOLERANCE) if bounded else -math.inf) and (
             not bounded or self.posterior.log_evidence > found - math.log(2)
         ):
-            sizes = [self.request.particles, max(self.request.particles, tree.width)]
-            return Listed(texts, masses, tree.log_unread, pool([own, self._drawn(tree, sizes[1])], sizes))
+            drawn = self._drawn(tree)
+            sizes = [request.particles, *(len(one.texts) for one in drawn)]
+            return Listed(texts, masses, tree.log_unread, pool([own, *drawn], sizes))
         # The particles' own texts have known masses too; they are part of what the tree has not read.
         log_psi = torch.zeros_like(own.log_probs) if own.log_potentials is None else own.log_potentials
         more = {
@@ -102,22 +106,27 @@ class Source:
         last = torch.tensor([tokens[-1] for tokens in tree.complete])
         return potential.log_value(Extension(step, last, ended=yes, alive=yes))
 
-    def _drawn(self, tree: PrefixTree, count: int) -> Posterior:
-        """Return particles that go on from the prefixes that were not read; their mean weight estimates the mass of C there."""
-        request = tree.request
-        prefixes, log_weights = tree.draw(count)
-        width = max(map(len, prefixes))
-        known = Particles.start(count, width)
-        known.widen(width)
-        for row, prefix in enumerate(prefixes):
-            known.tokens[row, : len(prefix)] = torch.tensor(prefix)
-            known.length[row] = len(prefix)
-        known.token_log_weights[:, 0] = log_weights
+    def _drawn(self, tree: PrefixTree) -> list[Posterior]:
+        """Return particles that go on from the prefixes that were not read; their mean weight estimates the mass of C there.
+
+        There is a posterior for each batch of the language model, which is no larger than the tree's or the request's own.
+        """
+        request, particles = tree.request, self.request.particles
+        prefixes, log_weights = tree.draw(max(DRAWS * particles, tree.width))
         factors = [one for one in (request.proposal.potential, self.request.potential) if one is not None]
         generator = torch.Generator().manual_seed(request.seed ^ SEED)
-        run = Run(request, factors, count, generator, (known, known.length), width)
-        run_together([run])
-        return run.posterior()
+        size, width, found = max(particles, tree.width), max(map(len, prefixes)), list[Posterior]()
+        tokens = pad_sequence([torch.tensor(prefix) for prefix in prefixes], batch_first=True)
+        lengths = torch.tensor([len(prefix) for prefix in prefixes])
+        parts = (x.split(size) for x in (tokens, lengths, log_weights))
+        for rows, length, weights in zip(*parts, strict=True):
+            known = Particles.start(len(rows), width)
+            known.widen(width)
+            known.tokens[:, :width], known.length, known.token_log_weights[:, 0] = rows, length, weights
+            run = Run(request, factors, len(rows), generator, (known, known.length), width)
+            run_together([run])
+            found.append(run.posterior())
+        return found
 
 
 def with_sources(

@@ -24,7 +24,7 @@ from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .confidence import Estimate, Spread, check_level, interval_of_mean, interval_of_share, spread
-from .field import Field, Listed, field_of
+from .field import Field, Listed, field_of, key_of
 from .proposals import draw_tokens
 from .report import as_dict, as_figure, as_html, shortened
 from .resampling import effective_sample_size
@@ -82,6 +82,22 @@ class Particle:
     weight: float
     log_weight: float
     log_prob: float
+
+
+def json_value(particle: Particle) -> Hashable:
+    """Return a key for :meth:`.Posterior.group_by`: a text's JSON value. White space, member order, 1 or 1.0 are no difference.
+
+    Examples
+    --------
+    >>> from tractile.inference.smc import Particle, json_value
+    >>> one, two = (Particle((), text, 0.5, 0.0, 0.0) for text in ('{"a": 1, "b": 2}', '{"b":2,"a":1.0}'))
+    >>> json_value(one) == json_value(two)
+    True
+    """
+    try:
+        return "json", key_of(json.loads(particle.text))
+    except (ValueError, RecursionError):
+        return "text", particle.text
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,10 +334,11 @@ class Posterior:
         its value is ``ABSENT``.
 
         The first call asks the language model again, once for all fields: it lists the most probable texts with their exact
-        masses, and draws 64 of all others, or as many as there are particles, if these have more than a thousandth of the mass.
-        An HMM guides both. It takes one to two times as many passes as the budget has tokens, up to 256 if these list all, the
-        budget once more if others are drawn. With AWRS, proposals of your own, potentials of prefixes and models that are not
-        normalised, and in posteriors put together by hand, the particles alone are used. ``level`` is that of the intervals.
+        masses, and draws 16 of all others for each particle, at least 64, if these have more than a thousandth of the mass. An
+        HMM guides both. Listing takes one to two times as many passes as the budget has tokens, up to 256 if it finds all texts;
+        each 64 draws take as many as the budget has tokens. More particles make a field that cannot be listed more accurate.
+        With AWRS, proposals of your own, potentials of prefixes and models that are not normalised, and in posteriors put
+        together by hand, the particles alone are used. ``level`` is that of the intervals.
 
         Raises :class:`EvidenceError` if no answer has the field, :class:`NoParticleSurvived` if the run failed.
         """

@@ -67,7 +67,7 @@ VALUES = [
     (pydantic.HttpUrl, ["https://a.org/b?c=d#e", "http://u:p@[::1]:80/"], ["ftp://a.org", "https://", "http://a.1", "http://a:65536"]),
     (pydantic.AnyUrl, ["mailto:a@b.org", "urn:isbn:1", "file:///a", "x://y"], ["file://a:80/b", "a b"]),
     (pydantic.PostgresDsn, ["postgres://u:p@a:1,b:2/c"], ["postgres:///c", "mysql://a"]),
-    (pydantic.Base64Bytes, ["YQ==", ""], ["YQ", "Y"]), (pydantic.Base64Str, ["YQ=="], ["/w=="]),
+    (pydantic.Base64Bytes, ["YQ==", "YR==", "YWF=", ""], ["YQ", "Y"]), (pydantic.Base64Str, ["YQ==", "YX=="], ["/w=="]),
     (Annotated[str, Field(min_length=5, max_length=8), BASE64, Field(max_length=5)],  # of the text, and of what it encodes
      ["YWFhYQ==", "YWFhYWE="], ["YQ==", "YWFhYWFh", "YWFhYWFhYQ=="]),
     (Annotated[bytes, Field(max_length=5), OCTETS, Field(min_length=3)], ["YWFh"], ["YWE=", "YWFhYQ=="]),

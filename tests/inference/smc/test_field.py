@@ -128,16 +128,16 @@ def test_draws_and_listed_texts_together_are_unbiased(monkeypatch, strength):
     """With a tree of two rows the mean of Z · p(v) over seeds is the enumerated mass, under a potential and with a guide too."""
     monkeypatch.setattr(explore, "PrefixTree", lambda request, seed: PrefixTree(request, 2, seed))
     monkeypatch.setattr(tt.inference.smc.prefix_tree, "LISTED", 2)
+    monkeypatch.setattr(explore, "DRAWS", 2)  # in two batches
     lm = model(2, 0.3)
     guide = guide_of(torch.linspace(1, 3, len(PIECES) - 1, dtype=torch.float64))
 
     def weight(text):
         return 0.5 + ("dog" in text)
 
-    masses = {}
-    for text, p in all_texts(lm, FA, 9).items():
-        kind = json.loads(text)["kind"]
-        masses[kind] = masses.get(kind, 0.0) + p * weight(text)
+    weighted = {text: p * weight(text) for text, p in all_texts(lm, FA, 9).items()}
+    by_kind = shares(weighted, lambda text: json.loads(text)["kind"])
+    masses = {kind: share * sum(weighted.values()) for kind, share in by_kind.items()}
     estimates, proposal = [], tt.inference.smc.LookaheadProposal(strength)
     for seed in range(RUNS):
         post = tt.smc(
