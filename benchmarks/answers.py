@@ -10,7 +10,7 @@ HMM and with the embedded one as guide.
 
     errors      of the probability of a value by 4, 16 and 64 particles, and how many 90 % intervals hold the exact one: by
                 `posterior.field`, which lists texts again, and by the weighted particles alone. Exact is what
-                `posterior.field` finds where it lists all texts, and of the embedded model else the estimate of 1,024
+                `posterior.field` finds where it lists all texts, and of the embedded model else the estimate of 128
                 other particles with the guide. Values from a hundredth on count
     certainty   whether the more certain answers are the right ones: `field`; one sample, by its log-probability under the
                 mask; agreement of as many samples as cost the same model tokens
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=60, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--embedded", action="store_true", help="the embedded model's sentences")
-    parser.add_argument("--exact", type=int, default=1024, help="particles where texts cannot be listed")
+    parser.add_argument("--exact", type=int, default=128, help="particles where texts cannot be listed")
     parser.add_argument("--draw", type=Path, help="where a picture of the estimates goes")
     parser.add_argument("--smoke", action="store_true", help="the embedded model on a date and one sentence")
     args = parser.parse_args()

@@ -87,6 +87,8 @@ def test_states_that_ranks_share_are_those_of_an_hmm(corpus: Path, tmp_path: Pat
         part = random_part(data, 8, "dense", 3, team)
         drawn = random_part(data, 8, "dense", 3, Ranks()).initial[4 * rank : 4 * rank + 4]
         torch.testing.assert_close(part.initial * drawn.sum(), drawn)  # each normalised by what it has
+        ends = random_part(data, 2, "dense", 3, team).emission[:, EOS]  # one state a rank: the last is the end
+        assert ends.tolist() == [float(rank)]
     hmm.save_pretrained(tmp_path)
     (whole,) = (read_part_of_hmm(tmp_path, None, team)[0] for team in teams[1])
     assert torch.equal(whole.emission, hmm.emission_probs)
@@ -129,14 +131,15 @@ def test_what_is_no_hmm_to_begin_with(tmp_path: Path) -> None:
 
 
 def out_of_range(_: Path) -> None:
-    """State 1, which alone explains the last token, is ``rare``^20 times less probable before it."""
+    """State 1 is ``rare``^20 times less probable before the last token, which it alone explains, with probability ``last``."""
     tokens, half = torch.tensor([[0] * 20 + [1]]), torch.tensor([0.5])
     with ranks() as team:
-        for dtype, rare in ((torch.float32, 1e-5), (torch.float64, 1e-20)):
-            emission = torch.tensor([[1.0, 0.0], [rare, 1.0]], dtype=dtype)
+        single, double = torch.float32, torch.float64
+        for dtype, rare, last in ((single, 1e-5, 1), (double, 1e-20, 1), (double, 1e-14, 1e-40)):
+            emission = torch.tensor([[1.0, 0.0], [rare, last]], dtype=dtype)
             columns = torch.eye(2, dtype=dtype)[:, [team.rank]]
             part = ShardedHMM(half.to(dtype), (columns,), None, emission[[team.rank]], team)
-            if dtype is torch.float32:  # float64 holds it
+            if dtype is single:  # float64 holds it
                 found = expected_counts(part, tokens)
                 assert found.emission.tolist() == [[20.0 * team.rank, 1.0 * team.rank]]
                 assert float(found.log_likelihood) == pytest.approx(math.log(0.5) + 20 * math.log(rare))
