@@ -54,7 +54,7 @@ CEILINGS = {
     "tests/constraints": 10_387,
     "tests/core": 1_037,
     "tests/decoding": 5_197,
-    "tests/distill": 2_013,
+    "tests/distill": 2_012,
     "tests/docs": 432,
     "tests/fuzz": 3_112,
     "tests/helpers": 4_416,

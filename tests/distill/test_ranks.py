@@ -77,18 +77,16 @@ def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition:
 
 def test_states_that_ranks_share_are_those_of_an_hmm(corpus: Path, tmp_path: Path) -> None:
     """By parts: a random start, a saved HMM, a checkpoint of four ranks that two read."""
-    data, teams = (
-        distill.Corpus.load(corpus),
-        {size: [Ranks(i, size) for i in range(size)] for size in (1, 2, 4)},
-    )
+    data = distill.Corpus.load(corpus)
+    teams = {size: [Ranks(i, size) for i in range(size)] for size in (1, 2, 4)}
     hmm = distill.random_start(data, 8, seed=3)
     assert not torch.allclose(hmm.emission_probs, distill.random_start(data, 8, seed=4).emission_probs)
     for rank, team in enumerate(teams[2]):
         part = random_part(data, 8, "dense", 3, team)
         drawn = random_part(data, 8, "dense", 3, Ranks()).initial[4 * rank : 4 * rank + 4]
         torch.testing.assert_close(part.initial * drawn.sum(), drawn)  # each normalised by what it has
-        ends = random_part(data, 2, "dense", 3, team).emission[:, EOS]  # one state a rank: the last is the end
-        assert ends.tolist() == [float(rank)]
+        ends = random_part(data, 2, "dense", 3, team).emission[:, EOS]
+        assert ends.tolist() == [float(rank)]  # one state a rank: the last is the end
     hmm.save_pretrained(tmp_path)
     (whole,) = (read_part_of_hmm(tmp_path, None, team)[0] for team in teams[1])
     assert torch.equal(whole.emission, hmm.emission_probs)
@@ -122,12 +120,10 @@ def test_what_is_no_hmm_to_begin_with(tmp_path: Path) -> None:
     part, vocabulary = read_part_of_hmm(tmp_path, None, Ranks(1, 2))
     assert torch.equal(part.emission, hmm.emission_probs[2:])
     assert vocabulary is None
-    (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(FormatError, match="not a saved HMM"):
-        read_part_of_hmm(tmp_path, None, Ranks())
-    (tmp_path / "config.json").write_text('{"axes": [1, 0]}')
-    with pytest.raises(FormatError, match="does not hold the parameters"):
-        read_part_of_hmm(tmp_path, None, Ranks())
+    for config, why in (("[]", "not a saved HMM"), ('{"axes": [1, 0]}', "does not hold the parameters")):
+        (tmp_path / "config.json").write_text(config)
+        with pytest.raises(FormatError, match=why):
+            read_part_of_hmm(tmp_path, None, Ranks())
 
 
 def out_of_range(_: Path) -> None:
