@@ -53,7 +53,7 @@ CEILINGS = {
     "tests/conformance": 2_517,
     "tests/constraints": 9_335,
     "tests/core": 1_037,
-    "tests/decoding": 5_197,
+    "tests/decoding": 4_619,
     "tests/distill": 2_013,
     "tests/docs": 432,
     "tests/fuzz": 3_112,
