@@ -46,7 +46,7 @@ CEILINGS = {
     "lm": 1_875,
     "testing": 1_398,
     "tests": 102,
-    "tests/bench": 4_562,
+    "tests/bench": 4_310,
     "tests/cases": 427,
     "tests/circuits": 1_987,
     "tests/cli": 642,
