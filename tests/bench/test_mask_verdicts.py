@@ -23,12 +23,6 @@ def test_texts_are_accepted_up_to_the_end_token():
     assert outcome.first_ms > 0
 
 
-def test_what_cannot_be_compiled_is_named():
-    outcome = masks.try_schema(engines.Tractile(TOKENS), TOKENS, {"type": "nothing"}, INSTANCES)
-    assert outcome.status != "ok"
-    assert not outcome.accepted
-
-
 def test_shares_are_of_all_schemas_and_verdicts_of_those_compiled():
     good = masks.Outcome("ok", 2.0, [1.0, 3.0], [True, False])
     wrong = masks.Outcome("ok", 4.0, [1.0], [False, True])

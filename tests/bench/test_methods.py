@@ -58,13 +58,6 @@ class Letters(Task):
         return {"share": text.count("a") / max(1, len(text)), "one": 1.0}
 
 
-class Waiting(Letters):
-    """The same, where particles wait for each other after every a."""
-
-    def align(self, example):
-        return lambda text: text.rfind("a") + 1
-
-
 # ------------------------------------------------------------ the truth, by listing all sequences
 
 
@@ -182,32 +175,6 @@ def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
     assert min(share["lcd"]) < 1
     for name in names[1:]:
         assert share[name] == pytest.approx([1.0] * 24)
-
-
-@pytest.mark.parametrize("align", [None, lambda text: text.rfind("a") + 1])
-def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
-    """With ``align`` particles use their budget up at different times, and are resampled in between."""
-    runs = tt.smc(lm(), prompts=[""] * 100, fa=automaton(), proposal="lcd", particles=4, max_new_tokens=BUDGET,
-                  resampling="multinomial", ess_threshold=1.1, align=align)  # fmt: skip
-    lost = torch.tensor([float(post.cut_off.exp().sum()) / 4 for post in runs])
-    _, cut = language()
-    expected = sum(probability(tokens) for tokens, _, viable in cut if viable)
-    assert 0.05 < expected < 0.95
-    assert abs(float(lost.mean()) - expected) < 4 * float(lost.std()) / math.sqrt(len(runs))
-    z = torch.tensor([float(post.log_weights.exp().sum()) / 4 for post in runs])
-    assert abs(float(z.mean()) - truth("lcd")[0]) < 4 * float(z.std()) / math.sqrt(len(runs))
-
-
-def test_particles_wait_where_the_method_and_the_task_say(tmp_path):
-    names = ["lcd", "full-is", "smc-steering", "full-smc", "grammar-only-smc"]
-    found = [
-        results(tmp_path / task.__name__, names, [6], task=task(number=5), batch=5)
-        for task in (Letters, Waiting)
-    ]
-    changed = {
-        name: sum(a != b for a, b in zip(*found, strict=True) if a["method"] == name) for name in names
-    }
-    assert [name for name in names if changed[name]] == ["full-smc", "grammar-only-smc"]
 
 
 def test_quality_is_the_bound_of_the_paper(tmp_path):

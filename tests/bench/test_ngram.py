@@ -84,19 +84,6 @@ def test_all_contexts_kept_it_is_kneser_ney(order):
         assert_log_close(tt.log_marginal(hmm, torch.tensor([text])), [reference.log_prob(text)], 1e-5)
 
 
-def test_one_token_is_the_frequency():
-    data = corpus()
-    hmm = guides.ngram(data, 1)
-    assert hmm.hidden == 2
-    counts = torch.bincount(
-        torch.tensor([v for text in texts_of(data) for v in text if v != EOS]), minlength=V
-    )
-    expected = (counts + 0.5) * (torch.arange(V) != EOS)
-    torch.testing.assert_close(hmm.emission_probs[0], expected / expected.sum())
-    ends = hmm.transition.dense()[0, 1]
-    assert 0.5 < float(ends) / (sum(EOS in t for t in texts_of(data)) / sum(map(len, texts_of(data)))) < 2
-
-
 @pytest.mark.parametrize("states", [2, 3, 4, 6, 7, 9, 20])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_few_states(order, states):

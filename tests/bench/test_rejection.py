@@ -11,7 +11,6 @@ from smc_reference import (
     LIMIT,
     Fsa,
     N,
-    against_enumeration,
     as_automaton,
     enumerate_target,
     padded,
@@ -57,18 +56,6 @@ def test_the_chance_of_acceptance_is_z_over_the_bound(case):
                 assert found.posterior.log_evidence == pytest.approx(bound, abs=1e-6)
             surplus.append(found.accepted - z / math.exp(bound))
     assert abs(float(z_scores(torch.tensor(surplus)[:, None], [0.0]))) < LIMIT
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_proper_weights_in_smc_while_it_learns(case):
-    target, proposal = enumerate_target(*CASES[case], N), CARS()
-    z = against_enumeration(
-        lambda seed: tt.smc(
-            CASES[case][0], [], COMPILED[case], proposal.proposal, None, 4, N, seed, ess_threshold=0.9
-        ),
-        target,
-    )
-    assert bool((z.abs() < LIMIT).all()), z
 
 
 @pytest.mark.parametrize("case", CASES)

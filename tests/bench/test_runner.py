@@ -130,17 +130,6 @@ def test_stopped_and_gone_on_with_is_the_same_to_the_byte(data, tmp_path):
     assert (tmp_path / "whole/times.jsonl").read_bytes() == before
 
 
-def test_more_methods_sizes_and_examples_are_added(data, tmp_path):
-    run(data, tmp_path / "all", methods=("lcd", "gcd"), particles=(1, 3))
-    run(data, tmp_path / "later", methods=("gcd",), particles=(3,))
-    run(data, tmp_path / "later", methods=("lcd", "gcd"), particles=(1, 3))
-    one, other = (sorted(map(json.dumps, read(tmp_path / name)[1])) for name in ("all", "later"))
-    assert one == other
-    assert [e.id for e in choose(Words(data), "test", 2, 7)] == [
-        e.id for e in choose(Words(data), "test", 5, 7)
-    ][:2]
-
-
 @pytest.mark.long
 def test_other_settings_are_refused_and_named(data, tmp_path):
     run(data, tmp_path / "out")
@@ -500,14 +489,6 @@ def test_solved_examples_stand_before_a_prompt(app, data, tmp_path):
     assert all(re.fullmatch(r"\d\nb\n\n\d\nb\n\n\d\n", prompt) for prompt in written)
     assert {prompt[-2] for prompt in written} == set("0123")
     assert all(len(set(re.findall(r"\d", prompt))) == 3 for prompt in written)
-
-
-def test_every_task_is_a_command():
-    found = CliRunner().invoke(bench_app, ["--help"]).output
-    for name in (*TASKS, "report"):
-        assert name in found
-    options = CliRunner().invoke(bench_app, ["function-calling", "--help"]).output
-    assert re.search(r"--syntax\s+<json\|python>", options)
 
 
 def test_chat_prompts():

@@ -4,7 +4,6 @@ every program they begin, and SMC that prefers code that runs."""
 import ast
 import json
 import math
-import os
 import socket
 import textwrap
 import time
@@ -27,19 +26,6 @@ from tractile_bench.data_science.task import END_MARKS, DataScience, solution
 # ---------------------------------------------------------------- the sandbox
 
 QUICK = Limits(seconds=HANGS, memory=1 << 30, file_size=1 << 20)
-
-
-def test_parts_share_their_names():
-    outcome = run(
-        ["import math; x = [1]", "x.append(2)", "assert x == [1, 2] and __name__ == '__main__'"], QUICK
-    )
-    assert (outcome.done, outcome.problem, outcome.raised) == (3, "", "")
-    outcome = run(["x = 1", "y", "z = 1"], QUICK)
-    assert (outcome.done, outcome.raised) == (1, "NameError")
-    assert "name 'y' is not defined" in outcome.problem
-    assert run(["x = ="], QUICK).raised == "SyntaxError"
-    assert run(["x = '\\ud800'"], QUICK).problem == ""  # alone it is a docstring: UTF-8 since 3.13
-    assert run([], QUICK).problem == ""
 
 
 HOSTILE = {
@@ -401,8 +387,3 @@ def test_particles_live_whose_code_runs(task, problems):
     alive = [particle.log_weight > -math.inf for particle in post.particles]
     assert alive == [bool(task.runs(example, particle.text)) for particle in post.particles]
     assert 0 < sum(alive) < 8
-
-
-def test_the_folder_is_gone_afterwards():
-    outcome = run(["import os\nraise ValueError(os.getcwd())"], QUICK)
-    assert not os.path.exists(outcome.problem.removeprefix("raised ValueError: "))

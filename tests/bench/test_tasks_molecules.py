@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tractile as tt
@@ -95,21 +95,6 @@ def test_the_grammar_is_the_syntax_of_partialsmiles_on_all_short_texts():
     assert right == 852
 
 
-@settings(max_examples=500)
-@given(
-    st.lists(
-        st.sampled_from(["C", "C", "N", "O", "c", "=", "#", "C1", "C1", "C2", "=2", "(C)", "(", ")", "(=O)", ".",
-                         "[nH]", "[C@@H]", "[13C]", "[NH3+]", "[O-]", "[Fe+2]", "Br", "/", "\\"]),
-        min_size=1, max_size=10,
-    ).map("".join)
-)  # fmt: skip
-def test_the_grammar_is_the_syntax_of_partialsmiles_on_longer_texts(text):
-    known = reads(text)
-    assume(known is not None)
-    deepest = max(itertools.accumulate((c == "(") - (c == ")") for c in text))
-    assert smiles(depth=3, rings=3).accepts(text) == (known and deepest <= 3)
-
-
 def test_bounds_of_the_grammar():
     for depth in range(4):
         nested = ["C(" * n + "C" + ")C" * n for n in range(6)]
@@ -132,15 +117,6 @@ def example(*shown):
 
 def test_a_boundary_is_not_within_brackets():
     assert [every_atom(one) for one in ("", "C", "C[", "C[N", "C[NH2]", "C[NH2]C[O")] == [0, 1, 1, 1, 6, 7]
-
-
-@given(st.sampled_from([
-    "CC(C)(C)c1ccc(cc1)C(=O)N[C@@H](CO)C(=O)[O-].[Na+]", "[Li+].[As](C)(C)[Se]C1CC1", "N#CC1=C(Br)C2CC12",
-]), st.data())  # fmt: skip
-def test_the_beginnings_of_a_molecule_may_become_one(text, data):
-    cut = every_atom(text[: data.draw(st.integers(1, len(text)))])
-    assert finished(text)
-    assert cut == 0 or unfinished(text[:cut])
 
 
 def test_what_can_become_no_molecule():
@@ -206,18 +182,3 @@ def test_missing_packages_are_named(monkeypatch):
             molecule.cache_clear()
             with pytest.raises(TractileError, match=f"pip install {name}"):
                 use()
-
-
-@pytest.mark.parametrize(
-    ("name", "longest", "least"),
-    [("qm9.smi", 40, 1.0), ("molnet.smi", 72, 0.988), ("GDB17_sample.txt", 40, 1.0)],
-)
-def test_known_molecules_are_in_the_language(shared_dir, name, longest, least):
-    """Of up to 72 characters, about 48 tokens."""
-    pytest.importorskip("zstandard")
-    from tractile_bench.files import find, read_lines
-
-    listed = [one for one in read_lines(find(shared_dir / "data" / "smiles", name)) if len(one) <= longest]
-    accepts = smiles(brackets=name.startswith("molnet")).accepts
-    some = listed[:: max(len(listed) // 2000, 1)]
-    assert sum(map(accepts, some)) >= least * len(some)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.circuits.automaton_algorithms import token_partition
-from tractile.errors import ShapeError, TooManyStates, VocabularyMismatch
+from tractile.errors import ShapeError, VocabularyMismatch
 
 FEW = settings(max_examples=40, deadline=None)
 LONGEST = 5
@@ -90,21 +90,6 @@ def test_from_transitions_with_classes_of_tokens(data):
         assert tt.count(automaton, n=n, paths=True) == fsa.total(n).sum()
 
 
-def test_torch_and_numpy_arrays_are_taken():
-    rows = np.array([[0, 0, 1], [1, 1, 0]])
-    make = tt.Automaton.from_transitions
-    a = make(*rows.T, np.array([0, 1]), [0], [1], 2)
-    b = make(*torch.tensor(rows).T, torch.tensor([0, 1]), [0], [1], 2)
-    c = make(*rows.T.tolist(), [0, 1], [0], [1], 2)
-    assert language(a) == language(b) == language(c) == {(0,), (0, 1, 0), (0, 1, 0, 1, 0)}
-
-
-def test_token_ids_of_numpy_are_token_ids():
-    ids = np.array([0, 1])
-    automaton = tt.Automaton.from_edges([(ids[0], ids[1], ids[1]), (1, ids, 0)], ids[0], [ids[1]], 2)
-    assert language(automaton, 3) == {(1,), (1, 0, 1), (1, 1, 1)}
-
-
 BAD = {
     "a token outside": lambda: tt.Automaton.from_edges([(0, 5, 1)], 0, [1], 3),
     "a negative token": lambda: tt.Automaton.from_edges([(0, -1, 1)], 0, [1], 3),
@@ -156,16 +141,6 @@ def test_minimize_keeps_the_language_with_the_fewest_states(data):
     assert small.num_states == max(1, residuals(fsa))
 
 
-def test_determinize_stops_at_its_limit():
-    """The n-th symbol from the end: 2^n subsets."""
-    edges = [(0, [0, 1], 0), (0, 1, 1), *((i, [0, 1], i + 1) for i in range(1, 8))]
-    nfa = tt.Automaton.from_edges(edges, 0, [8], 2)
-    with pytest.raises(TooManyStates) as caught:
-        nfa.determinize(limit=100)
-    assert caught.value.limit == 100
-    assert nfa.determinize(limit=256).num_states == 256
-
-
 @given(st.data())
 @FEW
 def test_trim_keeps_the_language_and_only_useful_states(data):
@@ -196,20 +171,6 @@ def test_unambiguous_is_at_most_one_accepting_path(data):
         assert automaton.is_unambiguous == (most <= 1)
     elif automaton.is_unambiguous:
         assert most <= 1
-
-
-def test_unambiguous_without_being_deterministic():
-    """Guess whether the last symbol is 0 or 1: two moves for a symbol, one accepting path."""
-    edges = [(0, [0, 1], 0), (0, 1, 1)]
-    nfa = tt.Automaton.from_edges(edges, 0, [1], 2)
-    assert not nfa.is_deterministic
-    assert nfa.is_unambiguous
-    twice = tt.Automaton.from_edges([*edges, (0, 1, 2)], 0, [1, 2], 2)
-    assert not twice.is_unambiguous
-    two_starts = tt.Automaton.from_edges([(0, 0, 2), (1, 0, 2)], [0, 1], [2], 1)
-    assert not two_starts.is_unambiguous
-    dead = tt.Automaton.from_edges([*edges, (0, 1, 2)], 0, [1], 2)  # the second way leads nowhere
-    assert dead.is_unambiguous
 
 
 # ------------------------------------------------------------------------------------------------------- conversions
@@ -272,14 +233,6 @@ def test_epsilon_transitions_of_automata_lib_are_removed():
 
 
 # ------------------------------------------------------------------------------------------------------------- moves
-
-
-def test_casting_keeps_the_automaton():
-    fsa = oracle.random_fsa(np.random.default_rng(1), 3, 2, False)
-    double = fsa.build(torch.float64)
-    assert isinstance(double, tt.Automaton)
-    assert double.initial[0].dtype == torch.float64
-    assert language(double) == language(fsa.build(torch.float32))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -12,7 +12,7 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, ShapeError
-from tractile.layers import Dense, Gaussian, Identity, Indicator, Monarch
+from tractile.layers import Dense, Gaussian, Indicator
 
 F64 = torch.float64
 SIZES = (2, 3, 2)
@@ -45,37 +45,11 @@ def weights(layers):
     return [layer.table().numpy() for layer in layers]
 
 
-def test_factorised(random):
-    layers = [random.categorical(v)(i, 1) for i, v in enumerate(SIZES)]
-    check(builders.factorised(layers), np.einsum("xa,xb,xc->abc", *weights(layers)))
-    check(builders.factorised(layers[:1]), layers[0].table()[0].numpy())
-
-
-def test_cp(random):
-    layers, w = [random.categorical(v)(i, 4) for i, v in enumerate(SIZES)], random.rows(4)
-    check(builders.cp(layers, w), np.einsum("r,ra,rb,rc->abc", w, *weights(layers)))
-
-
 def test_tucker(random):
     layers, core = [random.categorical(v)(i, 2 + i) for i, v in enumerate(SIZES)], random.rows(2, 3, 4)
     check(builders.tucker(layers, core), np.einsum("xyz,xa,yb,zc->abc", core, *weights(layers)))
     with pytest.raises(ShapeError, match="core"):
         builders.tucker(layers, core[..., :2])
-
-
-def test_hybrid_chain(random):
-    """Steps of different kinds: a dense left operator, a Monarch transition, other numbers of units at each step."""
-    left = Dense(random.rows(2, 4))
-    monarch = Monarch([random.rows(2, 2, 2), random.rows(2, 2, 2)])
-    last = Dense(random.rows(4, 3))
-    layers = [random.categorical(v)(0, 4) for v in SIZES[:2]]
-    initial, final = random.rows(2), random.rows(3)
-    steps, (b, c) = [(left, layers[0], monarch), (Identity(4), layers[1], last)], weights(layers)
-    circuit = builders.chain_circuit(initial, steps, final)
-    expected = np.einsum(
-        "i,ij,ja,jk,kb,kl,l->ab", initial, left.weight, b, monarch.dense(), c, last.weight, final
-    )
-    check(circuit, expected)
 
 
 def test_inhomogeneous_hmm(random):
@@ -138,22 +112,6 @@ def test_tree_of_the_variables_themselves(random):
     check(circuit, np.einsum("b,ba,bc->abc", prior, a, c))
     with pytest.raises(CircuitError, match="arborescence"):
         builders.tree(nx.DiGraph([(0, 2), (1, 2)]), layers, prior, {})
-
-
-def test_latent_tree(random):
-    graph = nx.DiGraph([(0, 1), (0, 2)])
-    layers = {v: random.categorical(size)(v, 2) for v, size in enumerate(SIZES)}
-    prior, b, c = random.rows(2), random.rows(2, 2), random.rows(2, 2)
-    circuit = builders.tree(graph, layers, prior, {(0, 1): Dense(b), (0, 2): Dense(c)})
-    check(
-        circuit,
-        np.einsum(
-            "i,ia,ij,jb,ik,kc->abc", prior, layers[0].table(), b, layers[1].table(), c, layers[2].table()
-        ),
-    )
-    drawn = builders.latent_tree(builders.random_tree(6, seed=2), 3, random.categorical(2), random)
-    assert drawn.variables == tuple(range(6))
-    assert_log_close(tt.partition(drawn), 0.0)
 
 
 def test_random_trees_and_regions():

@@ -129,11 +129,6 @@ def test_the_older_file_of_weights_and_half_precision(tmp_path):
         torch.testing.assert_close(a, b, rtol=0.03, atol=1e-4)
 
 
-def test_emissions_of_minus_infinity_are_zero(tmp_path):
-    save(tmp_path, beta=torch.tensor([[0.0, -torch.inf], [math.log(0.25), math.log(0.75)]]))
-    assert tt.HMM.from_pretrained(tmp_path).emission_probs.tolist() == [[1, 0], [0.25, 0.75]]
-
-
 def save(path, config=None, **changes):
     """A dense checkpoint of two states and two tokens, with changes; None leaves a tensor out."""
     half = torch.full((2, 2), 0.5)

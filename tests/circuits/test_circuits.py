@@ -199,13 +199,6 @@ def test_parameters_that_are_no_distribution_are_refused():
         tt.HMM(good[0], torch.eye(3), good[2])
 
 
-def test_moving_and_casting_an_hmm():
-    hmm = tt.HMM.random(4, 3, transition="monarch")
-    double = hmm.to(dtype=torch.float64)
-    assert all(p.dtype == torch.float64 for p in double.parameters())
-    assert abs(tt.partition(double, n=6).item()) < 1e-12
-
-
 def test_map_reaches_every_parameter_of_a_chain_once():
     """The ends too, in the order of `parameters`."""
     rng = np.random.default_rng(0)

@@ -6,8 +6,6 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
-from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch
 
 import tractile as tt
 from tractile.circuits.io import draw as drawing
@@ -146,20 +144,6 @@ def test_everything_is_within_the_figure_and_apart(model):
     assert axes.get_aspect() == 1
 
 
-def test_nodes_are_boxes_of_the_colour_of_their_kind():
-    model = tree()
-    axes = model.draw().axes[0]
-    colours = [drawing.COLOURS[n.kind] for n in drawing.picture_of(model).nodes]
-    assert len(set(colours)) == 3
-    assert [to_hex(t.get_bbox_patch().get_facecolor()) for t in axes.texts] == colours
-    place = {
-        n.number: t.get_position() for n, t in zip(drawing.picture_of(model).nodes, axes.texts, strict=True)
-    }
-    ends = [tuple(zip(*line.get_data(), strict=True)) for line in axes.lines]
-    assert ends == [(place[a], place[b]) for a, b, _ in drawing.picture_of(model).edges]
-    assert all(place[a][1] > place[b][1] for a, b, _ in drawing.picture_of(model).edges)  # the root on top
-
-
 def test_sources_and_tables_are_whole():
     """Graphviz source and Markdown, to the letter."""
     one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1)], start=0, accept=[1], vocab_size=2)
@@ -176,13 +160,6 @@ def test_sources_and_tables_are_whole():
         f'  1 [shape=box, style="rounded,filled", fillcolor="{drawing.COLOURS["sum"]}", label="Sum\\n1"];',
         "  1 -> 0;", "}",
     ]  # fmt: skip
-
-
-def test_labels_of_edges_are_cut_past_24_characters():
-    names = ["a" * 12, "b" * 11, "b" * 12]
-    assert drawing.token_label([0, 1], names) == f"{names[0]} {names[1]}"
-    assert drawing.token_label([0, 2], names) == f"{names[0]} {'b' * 7} … (2)"
-    assert drawing.token_label([0, 1, 2, 5], None) == "0–2, 5"
 
 
 def test_200_nodes_are_drawn_and_201_are_not():
@@ -203,12 +180,3 @@ def test_200_nodes_are_drawn_and_201_are_not():
         drawing.picture_of(Row(1_201))
     with pytest.raises(CircuitError, match="201 nodes"):
         drawing.picture_of(Row(201))
-
-
-def test_edges_run_downwards_in_the_order_of_their_states_and_starts_are_entered_straight():
-    fan = tt.Automaton.from_edges([(0, 0, 1), (0, 1, 2)], start=0, accept=[1, 2], vocab_size=2)
-    axes = fan.draw().axes[0]
-    place = {t.get_text(): t.get_position() for t in axes.texts if t.get_fontsize() == 8}
-    assert place["1"][1] > place["0"][1] > place["2"][1]
-    arrows = [p for p in axes.patches if isinstance(p, FancyArrowPatch)]
-    assert [bool(arrow.get_connectionstyle().rad) for arrow in arrows] == [True, True, False]

@@ -4,7 +4,6 @@ import itertools
 import random
 
 import pytest
-import torch
 
 import tractile as tt
 from tractile.circuits import intersect
@@ -50,16 +49,6 @@ def test_both_accept(seed, deterministic):
         assert both.is_deterministic
 
 
-def test_paths_are_multiplied():
-    """The number of accepting paths of a sequence is the product of both numbers: as in the product of the chains."""
-    for seed in range(10):
-        dice = random.Random(seed)
-        a, b = drawn(dice), drawn(dice)
-        n = torch.tensor([w for w in ALL if len(w) == 4])
-        both, product = tt.log_marginal(intersect(a, b), n), tt.log_marginal(a * b, n)
-        torch.testing.assert_close(both.exp(), product.exp())
-
-
 def test_classes_of_tokens_that_overlap():
     vocab = tt.Vocabulary([b"a", b"b", b"ab", b"c", None], eos_token_id=4)
     one, two = (tt.constraints.regex(p).compile(vocab) for p in ("[ab]{1,3}", "a(b|c)*"))
@@ -69,14 +58,6 @@ def test_classes_of_tokens_that_overlap():
     words = [w for n in range(6) for w in itertools.product(range(5), repeat=n)]
     assert [both.accepts(w) for w in words] == [same.accepts(w) for w in words]
     assert sum(both.accepts(w) for w in words if w.count(4) == 1) == 5  # a, a b, ab, a b b, ab b
-
-
-def test_nothing_in_common():
-    ones, twos = (tt.Automaton.from_edges([(0, t, 1)], 0, [1], VOCAB) for t in (1, 2))
-    assert not language(intersect(ones, twos))
-    silent = tt.Automaton.from_edges([], 0, [0], VOCAB)
-    assert language(intersect(silent, silent)) == {()}
-    assert not language(intersect(silent, ones))
 
 
 def test_what_is_kept_and_what_is_refused():

@@ -164,22 +164,6 @@ def test_queries_and_operations_name_what_they_cannot_take():
     ]
 
 
-def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
-    """One emission layer for all positions, with another set of values, or other weights, at each."""
-    chain = tt.HMM.random(3, 4, seed=1, dtype=torch.float64)
-    circuit = chain.unroll(3)
-    for evidence in (
-        {0: {0, 1}, 1: {2, 3}},
-        {0: torch.tensor([0.1, 1, 2, 3]), 2: torch.tensor([5.0, 0, 0, 1])},
-        {0: {0, 1}, 1: torch.tensor([1e-50, 0, 0, 1e-60], dtype=torch.float64), 2: 3},
-    ):
-        conditioned = tt.inference.condition(circuit, evidence)
-        torch.testing.assert_close(tt.partition(conditioned), tt.log_marginal(circuit, evidence)[0])
-    shared = tt.inference.condition(circuit, {0: {0, 1}})  # what no evidence changes is still one layer
-    emissions = [n for n in shared.nodes() if isinstance(shared.layer(n), Categorical)]
-    assert len({id(shared.layer(n)) for n in emissions if shared.scope(n) != {0}}) == 1
-
-
 def test_only_two_of_a_kind_are_multiplied():
     """In either order, and whatever is no model; the message names both."""
     hmm = tt.HMM.random(2, 2)

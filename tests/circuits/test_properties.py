@@ -12,7 +12,6 @@ import tractile as tt
 from tractile.circuits import checks, is_compatible, properties
 from tractile.errors import CircuitError
 from tractile.inference.queries import determinism
-from tractile.inference.queries.prune import prune
 from tractile.layers import Categorical, Dense, Hadamard, Identity, Sum, TokenSets
 
 FEW = settings(max_examples=40, deadline=None)
@@ -141,19 +140,6 @@ def test_determinism_that_cannot_be_decided_says_so():
     )
     assert not properties.is_structured_decomposable(apart)
     assert determinism.is_deterministic(apart)  # told apart by variable 3
-
-
-def test_units_that_nothing_uses_do_not_count():
-    c = tt.Circuit()
-    x = c.input(Categorical(torch.eye(2)), 0)
-    both = c.sum(Sum(Dense(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))), x)
-    c.sum(Sum(Dense(torch.tensor([[1.0, 0.0]]))), both)
-    assert determinism.is_deterministic(c)
-    assert determinism.is_deterministic(prune(c))
-    overlap = c.input(Categorical(torch.ones(2, 2)), 1)
-    c.sum(Sum(Dense(torch.ones(1, 2))), overlap)
-    with pytest.raises(CircuitError, match=r"node 4 .* unit 0 in nodes 3 and 3 overlap"):
-        determinism.check_deterministic(c)
 
 
 def test_what_is_too_large_to_analyse_is_said_not_tried():

@@ -186,23 +186,6 @@ def test_an_hmm_loads_to_the_same_bits(tmp_path, dtype, transition):
             )
 
 
-def test_an_hmm_of_two_precisions_keeps_both(tmp_path):
-    hmm = tt.HMM.random(4, 5, dtype=torch.float64)
-    mixed = tt.HMM(hmm.initial_probs.float(), hmm.transition, hmm.emission_probs)
-    tt.save(mixed, tmp_path)
-    loaded = tt.load(tmp_path)
-    assert [p.dtype for p in loaded.parameters()] == [p.dtype for p in mixed.parameters()]
-    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), mixed.parameters(), strict=True))
-
-
-def test_files_of_half_precision_load_as_single(tmp_path):
-    hmm = tt.HMM.random(4, 5)
-    hmm.save_pretrained(tmp_path, torch.float16)
-    loaded = tt.HMM.from_pretrained(tmp_path)
-    assert loaded.emission_probs.dtype == torch.float32
-    torch.testing.assert_close(loaded.emission_probs.sum(1), torch.ones(4))
-
-
 def test_a_subclass_of_hmm_stays_one(tmp_path):
     plain = tt.HMM.random(3, 4)
     model = Named(plain.initial_probs, plain.transition, plain.emission_probs)

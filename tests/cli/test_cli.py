@@ -85,18 +85,6 @@ def test_generate_prints_text_weights_and_evidence():
     assert "ESS" in result.stdout
 
 
-def test_model_and_hmm_from_folders(tmp_path):
-    from tractile.embedded import load_hmm, load_lm
-
-    model, tokenizer = load_lm()
-    model.save_pretrained(tmp_path / "lm")
-    tokenizer.save_pretrained(tmp_path / "lm")
-    load_hmm().save_pretrained(tmp_path / "hmm")
-    arguments = ["generate", "--prompt", PROMPT, "--regex", " (cat|dog)", "--max-new-tokens", 6, "--json"]
-    theirs = last_json(run(*arguments, "--model", tmp_path / "lm", "--hmm", tmp_path / "hmm"))
-    assert theirs["text"] == last_json(run(*arguments))["text"]
-
-
 def test_budget_too_small_is_refused():
     result = run("generate", "--prompt", PROMPT, "--regex", "[a-z]{60}", "--max-new-tokens", 3)
     assert_refused(result, 1, "budget", "3")
@@ -107,14 +95,6 @@ def test_unsupported_constraints_and_files_are_refused(tmp_path):
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     assert_refused(run("compile", "--json-schema", broken), 1, "broken.json is not JSON")
-
-
-def test_a_mistake_in_a_schema_is_named(tmp_path):
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text('{"properties": {"a": {"type": "objekt"}}}')
-    refused = run("compile", "--json-schema", wrong)
-    assert_refused(refused, 1, "objekt", "object", "/properties/a/type")
-    assert "is not JSON" not in refused.stderr
 
 
 def test_misspelt_keywords_are_refused_with_strict(tmp_path):

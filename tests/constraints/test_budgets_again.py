@@ -1,16 +1,12 @@
 """Budgets asked for again: what is stated, granted and allowed does not depend on what was asked before."""
 
-import json
-import os
 import random
-from pathlib import Path
 
 import pytest
 
 import tractile as tt
 from tractile.errors import BudgetTooSmall
 
-TOOLS = Path(os.environ.get("TRACTILE_SHARED", "../shared")) / "data/taubench"
 TEXT, FLAG = {"type": "string"}, {"type": "boolean"}
 PLAYER = {
     "autoPlay": FLAG, "rates": {"type": "array"}, "buffering": FLAG, "cued": FLAG, "loaded": {"type": "integer"},
@@ -93,18 +89,3 @@ def test_masks_are_equal_before_and_after_other_requests(name):
         masks(asked, needed + 2 * seed, seed + 100)
     for seed in (0, 3):
         assert masks(asked, needed + seed, seed) == masks(query(name), needed + seed, seed)
-
-
-def test_the_minimum_of_many_tools_is_granted():
-    """All tools of tau-bench in the format of Qwen3-Coder, in a fresh query."""
-    if not TOOLS.exists():
-        pytest.skip("needs the tools of the shared folder")
-    files = [json.loads((TOOLS / f"{name}_tools.json").read_text()) for name in ("airline", "retail")]
-    tools = [*{tool["function"]["name"]: tool for file in files for tool in file}.values()]
-    constraint = tt.constraints.tool_calls(tools, "qwen_xml", choice="required")
-    compiled = (
-        constraint.compile(VOCAB),
-        tt.constraints.tool_calls(tools, "qwen_xml", choice="required").compile(VOCAB),
-    )
-    needed = stated(tt.gcd(compiled[0], horizon=300))
-    assert masks(tt.gcd(compiled[1], horizon=300), needed, 0)[-1] == [VOCAB.eos_token_id]

@@ -52,36 +52,6 @@ def test_the_difference_is_that_of_all_short_texts(a, b):
             assert len(shortest.encode()) == len(rest.shortest().encode())
 
 
-OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-
-
-def test_lazy_constraints_are_compared():
-    first, second = json_schema(OBJECT | {"required": ["a"]}), json_schema(OBJECT)
-    found = tt.constraints.difference(first, second, max_bytes=8)
-    assert not first.is_finite
-    assert (found.only_first, found.only_second, found.compared) == (None, "{}", None)
-    assert found.counts == (0, 1)
-    assert not tt.constraints.difference(first, json_schema(OBJECT | {"required": ["a"]})).found
-
-
-def test_a_lazy_and_a_finite_constraint():
-    numbers = json_schema({"type": "integer", "minimum": 0, "maximum": 120})
-    found = tt.constraints.difference(numbers, regex("[0-9]|[1-9][0-9]|1[01][0-9]|120|007"), max_bytes=5)
-    assert found.only_second == "007"
-    assert found.only_first == numbers_with_other_spellings(numbers)
-    assert found.counts[1] == 1
-
-
-def numbers_with_other_spellings(numbers):
-    """A text of the fewest bytes that is no plain number from 0 to 120, found by trying."""
-    plain = {str(n) for n in range(121)}
-    for n in range(1, 4):
-        for letters in itertools.product("0123456789-.eE+", repeat=n):
-            if (text := "".join(letters)) not in plain and numbers.accepts(text):
-                return text
-    return None
-
-
 def test_where_pairs_have_no_end_it_is_said_how_far_they_were_compared():
     """Values nest: equal constraints of different machines cannot be told apart up to any length."""
     anything = json_schema({})
@@ -123,13 +93,6 @@ def test_empty_languages_and_the_empty_text():
     assert str(found) == (
         "only the first: nothing, 0 texts of at most 2 bytes\nonly the second: '', 2 texts of at most 2 bytes"
     )
-
-
-def test_repeated_items_differ():
-    items = {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}
-    found = tt.constraints.difference(json_schema(items), json_schema(items | {"uniqueItems": True}))
-    assert found.only_first in ("[true, true]", "[true,true]")
-    assert found.only_second is None
 
 
 def test_bad_input_is_named():

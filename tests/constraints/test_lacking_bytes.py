@@ -59,8 +59,3 @@ def test_a_vocabulary_without_a_byte_of_texts_has_all_texts_without_it(byte):
         assert automaton.narrowed == constraint.narrowed
         assert automaton.accepts_tokens(ids(vocab, text))
         assert not automaton.accepts_tokens(ids(vocab, text[:-1]))
-
-
-def test_masks_of_a_vocabulary_without_a_byte_keep_what_was_narrowed_before():
-    exact = tt.constraints.json_schema({"type": "integer"})
-    assert exact.compile(without(0)).narrowed == exact.narrowed == exact.compile(without()).narrowed

@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 
 import tractile as tt
 from tractile.cli import app
-from tractile.constraints import Narrowing
-from tractile.constraints.narrowing import merged, report
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 VOCAB = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
@@ -32,15 +30,6 @@ def closed(properties, **more):
 
 
 TREE = closed({"v": INTEGER, "below": {"type": "array", "items": {"$ref": "#"}}})
-
-
-def test_arguments_that_are_numbers_are_reported_once():
-    tools = [
-        {"name": name, "parameters": closed({"a": INTEGER, "b": {"type": "number", "minimum": 1}})}
-        for name in "fg"
-    ]
-    constraint = finite_calls(tools, on_narrowed="error")
-    assert places(constraint) == {("", "numbers"), ("", "escapes")}
 
 
 def test_the_complement_has_no_other_way_to_write_the_same_number():
@@ -68,13 +57,6 @@ def test_the_complement_has_no_other_way_to_write_the_same_number():
 
 def warnings(caplog):
     return [r for r in caplog.records if r.name == "tractile.constraints"]
-
-
-def test_one_warning_for_a_constraint(caplog):
-    with caplog.at_level(logging.WARNING):
-        finite_json({"type": "array", "items": {"type": "string", "maxLength": 9000}, "maxItems": 9000})
-    (record,) = warnings(caplog)
-    assert "and 1 more" in record.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -127,14 +109,6 @@ def test_every_builder_warns_refuses_or_says_nothing(make, caplog):
         make(on_narrowed="maybe")
 
 
-def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
-    cut = Narrowing("/a", "maxLength", 10, 5, "why")
-    assert merged([cut], [cut, cut._replace(path="/b")]) == (cut, cut._replace(path="/b"))
-    report((cut,), "warn", ["maxLength"])
-    assert not caplog.records
-    assert str(cut) == "/a: maxLength: 5 instead of 10 (why)"
-
-
 # ---------------------------------------------------------------- grammars
 
 
@@ -150,13 +124,6 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
 def test_grammars_whose_rules_nest_are_cut_to_a_depth(text, nests):
     constraint = finite_grammar(text, on_narrowed="ignore")
     assert [each.keyword for each in constraint.narrowed] == ["max_depth"] * nests
-
-
-def test_a_repeat_of_itself_is_whole_at_any_depth():
-    text = 'start: start start | "a"'
-    found = [finite_grammar(text, max_depth=depth) for depth in (0, 3)]
-    assert not any(each.narrowed for each in found)
-    assert all(each.accepts("a" * 50) for each in found)
 
 
 # ---------------------------------------------------------------- tools
@@ -185,29 +152,6 @@ def test_arguments_are_named():
     assert places(calls({"type": "array"}, syntax="python")) == {("", "max_depth")}
     assert calls({"type": "string", "format": "email"}, syntax="python").narrowed == ()
     assert calls({"type": "string", "format": "date"}, syntax="python").narrowed == ()
-
-
-def test_numbers_in_python_syntax(caplog):
-    with caplog.at_level(logging.WARNING):
-        constraint = finite_calls([TOOLS[0] | {"parameters": closed({"n": INTEGER})}], syntax="python")
-    assert constraint.narrowed == ()
-    assert not warnings(caplog)
-    assert not any(constraint.accepts(f"f(n={text})") for text in ("1.", "+1", "1_000", "1.0"))
-
-
-def test_one_of_in_python_syntax_takes_away_whole_alternatives():
-    one, other = (closed(dict.fromkeys(names, INTEGER)) for names in ("ab", "ba"))
-    assert not calls({"oneOf": [one, other]}, syntax="python").accepts('f(x={"a": 1, "b": 2})')  # it is both
-    kinds = [closed({"k": {"const": k}, "v": INTEGER}, required=["k"]) for k in "ab"]
-    assert calls({"oneOf": kinds}, syntax="python").accepts('f(x={"k": "a", "v": 1})')
-    assert calls({"oneOf": [{"type": "array"}, STRING]}, syntax="python").accepts('f(x="a")')
-    lists = calls({"oneOf": [{"type": "array"}, {"type": "array", "items": INTEGER}]}, syntax="python")
-    assert [lists.accepts(f"f(x={text})") for text in ("['a', 1]", "[1]", "[]", "(1,)")] == [
-        True,
-        False,
-        False,
-        False,
-    ]
 
 
 MEMBERS = [dict(zip(p, (1, 2, 3), strict=False)) for n in range(4) for p in itertools.permutations("abc", n)]
@@ -243,20 +187,6 @@ def test_objects_of_several_schemas_in_python_syntax_are_put_together(parts):
         else:
             assert not constraint.accepts(f"f(x={json.dumps(members)})"), members
     assert not any(cut.keyword == "properties" for cut in constraint.narrowed)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"allOf": [objects("ab"), {"anyOf": [objects("ba"), STRING]}]},
-        {"allOf": [objects("ab")], "anyOf": [objects("ba"), STRING]},
-    ],
-)
-def test_objects_of_several_schemas_stand_in_the_first_order(value):
-    constraint = calls(value, syntax="python")
-    assert constraint.accepts('f(x={"a": 1, "b": 2})')
-    assert not constraint.accepts("f(x='a')")
-    assert constraint.narrowed == ()
 
 
 # ---------------------------------------------------------------- what carries it
@@ -309,14 +239,3 @@ def test_the_command_prints_it(tmp_path):
     assert cut["path"] == ""
     assert "narrowed:" not in run(app, [*options, "--on-narrowed", "ignore"]).output
     assert run(app, [*options, "--on-narrowed", "error"]).exit_code == 1
-
-
-def test_too_many_states_says_what_can_be_done():
-    with pytest.raises(tt.errors.TooManyStates) as caught:
-        tt.constraints.regex("(a{1,1000}){1,1000}").compile(VOCAB)
-    assert "raise the limit" not in str(caught.value)
-    assert "bound" in str(caught.value) or "shorten" in str(caught.value)
-    with pytest.raises(tt.errors.TooManyStates, match="pass a larger limit"):
-        tt.Automaton.from_edges(
-            [(0, [0, 1], 0), (0, 0, 1), *((i, [0, 1], i + 1) for i in range(1, 8))], 0, [8], 2
-        ).determinize(9)

@@ -1,7 +1,5 @@
 """Budgets of parts: masks against enumeration of all token sequences, runs with language models, and what is refused."""
 
-import copy
-import pickle
 import random
 
 import pytest
@@ -73,59 +71,7 @@ def test_lcd_obeys_the_limits_of_the_parts_alone():
             local.advance([token]), wide.advance([token])
 
 
-def test_without_eos_a_text_may_end_where_the_limits_allow():
-    fa = CASES["exactly"].constraint().compile(VOCAB, require_eos=False)
-    assert [fa.accepts_tokens(ids) for ids in ([1, 1, 2, 2], [1, 1, 2], [1, 3, 2], [1, 3, 2, 0])] == [
-        True,
-        False,
-        True,
-        True,
-    ]
-    assert tt.gcd(fa, 3).start().mask()[0].tolist() == [False, True, False, False, False, False]
-
-
-def test_rows_are_copied_and_selected_with_their_counts():
-    fa = (regex("a*").tokens(3) + regex("b*").tokens(2)).compile(VOCAB)
-    query = tt.gcd(fa, 8).start(2, [8, 5])
-    query.advance([1, 3])
-    other = copy.copy(query)
-    query.select([1, 1, 0])
-    assert torch.equal(query.mask()[2], other.mask()[0])
-    for tokens in ([2, 0, 1], [0, 0, 1]):
-        query.advance(tokens)
-    assert query.mask()[:, 1:].any(1).tolist() == [False, False, True]
-    assert query.mask()[2].nonzero().flatten().tolist() == [0, 2]
-
-
 # ------------------------------------------------------------ texts, budgets, errors
-
-
-def test_texts_that_cannot_end_in_a_full_part_do_not_go_on_there():
-    """Masks never lead there; ``accepts_tokens`` asks about any tokens."""
-    letters = [VOCAB.token_bytes.index(letter) for letter in (b"a", b"a", b"b", b"a", b"b")]
-    fa = regex("[ab]{5}").tokens(at_most=3).compile(VOCAB)
-    assert not fa.accepts_tokens([*letters, 0])
-    assert fa.accepts_tokens([VOCAB.token_bytes.index(b"aab"), *letters[3:], 0])
-
-
-def test_accepts_is_about_the_text():
-    c = regex("a*").tokens(1) + regex("b+").tokens(1)
-    assert c.accepts("aaabbb")
-    assert not c.accepts("ba")
-    assert c.shortest() == "b"
-    assert not c.is_empty()
-    assert pickle.loads(pickle.dumps(c)).accepts("ab")
-    fa = pickle.loads(pickle.dumps(c.compile(VOCAB)))
-    assert fa.accepts_tokens([1, 3, 0]) is False
-    assert fa.accepts_tokens([3, 0])
-
-
-def test_a_small_budget_says_what_is_needed():
-    fa = (regex("a*").tokens(at_least=2) + regex("b").tokens(1)).compile(VOCAB)
-    assert fa.fewest_after([]) == 3
-    with pytest.raises(BudgetTooSmall) as error:
-        tt.gcd(fa, 2).start()
-    assert (error.value.needed, error.value.given) == (3, 2)
 
 
 def test_limits_that_no_text_obeys_are_named():

@@ -1,11 +1,8 @@
 """Constraints as bytes: what is read back composes, what is damaged is refused; and the cache of servers."""
 
-import json
-
 import pytest
 
 from tractile.constraints import Constraint, Limits, Vocabulary, json_schema, regex
-from tractile.constraints.cache import store
 from tractile.decoding import request
 from tractile.errors import FormatError
 
@@ -60,27 +57,3 @@ def test_a_server_reads_what_another_has_compiled(folder, monkeypatch, caplog):
     assert found.narrowed
     again = [record.getMessage() for record in caplog.records if "less than was asked" in record.getMessage()]
     assert said == again != []
-
-
-def test_what_was_cut_by_an_option_warns_neither_time(folder, caplog):
-    text = '["json_schema", {"type": "object", "properties": {"a": {"$ref": "#"}}}, {"max_depth": 2}]'
-    for _ in range(2):
-        assert compiled(text).narrowed
-        assert not caplog.records
-
-
-def test_a_damaged_file_is_made_anew(folder):
-    text = '["regex", "[ab]{3}", {}]'
-    compiled(text)
-    (path,) = folder.glob("constraint-*")
-    path.write_bytes(path.read_bytes()[:-1])
-    assert compiled(text).fewest_after([]) == 3
-    assert store.read("constraint", path.stem.removeprefix("constraint-")) is not None
-
-
-def test_a_grammar_that_imports_is_read_from_its_files_each_time(folder, tmp_path_factory):
-    beside = tmp_path_factory.mktemp("grammars")
-    text = json.dumps(["grammar", "start: A\n%import other.A", {"import_from": str(beside)}])
-    for letters in ("a", "bb"):
-        (beside / "other.lark").write_text(f'A: "{letters}"')
-        assert compiled(text).accepts_tokens([*(1 + byte for byte in letters.encode()), 0])

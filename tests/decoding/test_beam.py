@@ -4,12 +4,10 @@ import itertools
 import math
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from smc_reference import (
     CASES,
-    ENDED,
     EOS,
     HMM,
     Fsa,
@@ -83,45 +81,6 @@ def test_any_automaton_and_budget(edges, accept, n, beams, zero, seed):
     assert len(found) <= beams
     assert all(beam.log_prob == pytest.approx(target[beam.token_ids]) for beam in found)
     assert found == sorted(found, key=lambda beam: -beam.log_prob)
-
-
-def test_one_call_of_the_model_for_each_token():
-    calls = []
-
-    lm, fsa = CASES["ended"]
-    advance = lm.advance
-    try:
-        lm.advance = lambda tokens: (calls.append(len(tokens)), advance(tokens))
-        tt.decoding.beam_search(lm, [], as_automaton(fsa), N, 5)
-    finally:
-        del lm.advance
-    assert len(calls) == N - 1
-    assert max(calls) <= 5
-
-
-def test_it_stops_once_nothing_better_can_come():
-    """Ending at once is more probable than anything that goes on."""
-    p = torch.tensor([0.05, 0.05, 0.9], dtype=torch.float64)
-    lm = tt.lm.TableLM({(): p.log()}, EOS)
-    anything = Fsa([(0, [0, 1], 0), (0, EOS, 1), (1, EOS, 1)], 0, [1], V, EOS)
-    (best,) = tt.decoding.beam_search(lm, [], as_automaton(anything), 50, 1)
-    assert best.token_ids == (EOS,)
-    assert best.log_prob == pytest.approx(math.log(0.9))
-
-
-def test_the_guide_finds_what_plain_search_puts_off():
-    """Token 1 is rare after 0 and must come: the plain beam is greedy until the budget forces it."""
-    table = {(): [0.5, 0.4, 0.1], (0,): [0.899, 0.001, 0.1], (1,): [0.6, 0.3, 0.1], (2,): [0.4, 0.4, 0.2]}
-    lm = tt.lm.TableLM({key: torch.tensor(row, dtype=torch.float64).log() for key, row in table.items()}, EOS)
-    guide = tt.HMM(
-        torch.tensor([0.5, 0.4, 0.1]),
-        torch.tensor([[0.899, 0.001, 0.1], [0.6, 0.3, 0.1], [0.4, 0.4, 0.2]]),
-        torch.eye(3) * 0.97 + 0.01,
-    )
-    plain, guided = (
-        tt.decoding.beam_search(lm, [], as_automaton(ENDED), 6, 1, hmm)[0] for hmm in (None, guide)
-    )
-    assert guided.log_prob > plain.log_prob + 1
 
 
 def test_bad_settings():

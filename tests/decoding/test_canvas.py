@@ -99,13 +99,6 @@ def check(found, log_probs, accepts, known=None):
     assert len(pooled) < 2 or chi2.sf(statistic, len(pooled) - 1) > 1e-4
 
 
-@pytest.mark.parametrize("pattern", ["(ab|c)*", "a*b", ".*b.", "a(b|c)?a*"])
-def test_a_text_and_its_end(pattern):
-    constraint = regex(pattern)
-    p = scores(4)
-    check(tt.canvas(p[0], constraint, vocab=VOCAB), p[0], ended(spelled(constraint)))
-
-
 def test_padding_follows_one_end_token():
     constraint = regex("(ab|c)*")
     p = scores(4, seed=1)
@@ -122,41 +115,12 @@ def test_known_tokens_are_fixed_on_both_sides():
     assert found.log_p(torch.tensor([[1, -1, -1, 5, EOS]])).item() == 0
 
 
-def test_an_ambiguous_automaton_counts_each_text_once():
-    edges = [(0, [1, 2], 0), (0, 1, 1), (1, [1, 2, 5], 1)]  # some a, in as many ways as there are a's
-    fa = tt.Automaton.from_edges(edges, start=0, accept=[1], vocab_size=SIZE)
-    assert not fa.is_unambiguous
-    p = scores(4, seed=3)
-    check(tt.canvas(p[0], fa), p[0], fa.accepts)
-
-
 def test_classes_that_share_tokens():
     classes = tt.layers.Incidence(torch.tensor([0, 0, 1, 1, 2]), torch.tensor([1, 2, 2, 5, 5]), (3, SIZE))
     fa = tt.Automaton(torch.tensor([[0, 0, 1], [1, 1, 0], [0, 2, 0]]), classes, [0], [0, 1], 2)
     p = scores(4, seed=4)
     assert Letters(fa, 4)._by_token is None
     check(tt.canvas(p[0], fa), p[0], fa.accepts)
-
-
-def test_parts_have_constraints_of_their_own():
-    inner, last = regex("a*b"), regex("c*")
-    p = scores(5, seed=5)
-    found = tt.canvas(p[0], {range(3, 5): last, range(0, 2): inner}, vocab=VOCAB)
-    check(found, p[0], lambda x: spelled(inner)(x[:2]) and ended(spelled(last))(x[3:]))
-
-
-def test_a_batch_is_its_rows():
-    constraint, p = regex("(ab|c)*a?"), scores(5, batch=3, seed=6)
-    known = torch.tensor([[-1, -1, -1, -1, -1], [5, -1, -1, -1, -1], [-1, -1, 0, -1, 0]])
-    whole = tt.canvas(p, constraint, known, vocab=VOCAB)
-    drawn = whole.sample(4, where=known < 0, generator=torch.Generator().manual_seed(0))
-    assert drawn.shape == (4, 3, 5)
-    assert (drawn[:, known >= 0] == -1).all()
-    for i in range(3):
-        one = tt.canvas(p[i], constraint, known[i], vocab=VOCAB)
-        torch.testing.assert_close(whole.log_partition[i], one.log_partition[0])
-        torch.testing.assert_close(whole.marginals()[i], one.marginals()[0])
-        assert torch.equal(whole.mpe.tokens[i], one.mpe.tokens[0])
 
 
 BYTES = tt.Vocabulary([None] + [bytes([i]) for i in range(256)], eos_token_id=0)
@@ -240,14 +204,6 @@ def test_sums_are_in_float64_for_scores_of_any_dtype_and_size(dtype, shift):
         shares[range(4), x] += share
     torch.testing.assert_close(found.marginals()[0].double().exp(), shares, atol=1e-5, rtol=0)
     assert found.log_prob(found.sample(5)[:, 0][:1]).isfinite().all()
-
-
-def test_a_score_far_below_the_best_of_its_position_is_a_mask():
-    p = torch.full((2, SIZE), -2e4, dtype=torch.float64)
-    p[0, 5] = -4e4
-    assert tt.canvas(p, regex("a|c"), vocab=VOCAB).log_partition.item() == pytest.approx(-4e4)
-    with pytest.raises(EvidenceError, match="no text fills canvas 0"):
-        tt.canvas(p, regex("c"), vocab=VOCAB).sample()
 
 
 def test_what_does_not_fit_is_refused():

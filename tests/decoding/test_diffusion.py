@@ -168,22 +168,6 @@ def test_a_particle_that_the_model_leaves_no_text_dies_alone(resample):
     assert abs(mean - 0.25) < 4.5 * spread + 1e-6
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_a_token_ruled_out_now_may_become_possible(dtype):
-    """Before anything is there, the second token is never b; after a it always is. P = ½, of which half used to be missed."""
-
-    def of(row):
-        return [EVEN, A if row[0] in (2, 3) else B, END]
-
-    constraint, estimates = regex("ab|ba"), []
-    for seed in range(15):
-        found = evidence(Fixed(of, dtype), constraint, 3, seed, particles=64, resample=0.0)
-        estimates.append(math.exp(found.log_evidence))
-    mean, spread = torch.tensor(estimates).mean(), torch.tensor(estimates).std() / 15**0.5
-    assert abs(mean - 1.0) < 4.5 * spread + 1e-3
-    assert spread < 0.1
-
-
 def test_no_particle_lives():
     with pytest.raises(EvidenceError, match="no particle lives"):
         evidence(Fixed(lambda row: [A, A, END]), regex("bb"), 3, 0, particles=4)

@@ -1,13 +1,11 @@
 """Tokenizers with more tokens than the language model has outputs: Gemma 3's text models, tokens added without a resize."""
 
-import json
 from functools import cache
 from types import SimpleNamespace
 
 import networks
 import pytest
 import torch
-from tokenizers import Tokenizer
 from trained import byte_level
 from transformers import PreTrainedTokenizerFast
 
@@ -43,15 +41,6 @@ def least(**options) -> int:
     return regex(ONE).compile(Vocabulary.from_tokenizer(long_tokenizer(), **options)).fewest_after([])
 
 
-def test_the_model_and_its_vocabulary():
-    lm = tt.TransformersLM(network(), long_tokenizer())
-    assert lm.vocab_size == OUTPUTS
-    assert lm.vocabulary_fingerprint == Vocabulary.from_tokenizer(long_tokenizer(), size=OUTPUTS).fingerprint
-    assert least() == 2 < least(size=OUTPUTS)
-    padded = Vocabulary.from_tokenizer(long_tokenizer(), size=OUTPUTS + 100)
-    assert padded.token_bytes[OUTPUTS:] == [None, ONE.encode(), *[None] * 98]
-
-
 @pytest.mark.parametrize("compiled", ["not", "tokenizer", "size"])
 def test_generate_and_smc(compiled):
     """The text fits where the model's own tokens spell it, and not where only a token without an output would."""
@@ -73,24 +62,6 @@ def test_generate_and_smc(compiled):
         lm = tt.TransformersLM(network(), long_tokenizer())
         best = tt.decoding.beam_search(lm, "yes", constraint, needed, 2)[0]
         assert best.text == lm.decode(best.token_ids) == ONE
-
-
-@pytest.mark.parametrize("given", ["constraint", "automaton"])
-def test_processors_of_generate(given):
-    needed = least(size=OUTPUTS)
-    fa = regex(ONE) if given == "constraint" else regex(ONE).compile(long_tokenizer())
-    processor = tt.ConstraintLogitsProcessor(fa, max_new_tokens=needed, tokenizer=long_tokenizer())
-    prompt = long_tokenizer()("yes", return_tensors="pt", return_token_type_ids=False)
-    ids = network().generate(
-        **prompt, max_new_tokens=needed, logits_processor=[processor], do_sample=False, pad_token_id=1
-    )
-    text = long_tokenizer().decode(ids[0, prompt.input_ids.shape[1] :], skip_special_tokens=True)
-    assert text == ONE
-    tight = tt.ConstraintLogitsProcessor(fa, max_new_tokens=needed - 1, tokenizer=long_tokenizer())
-    with pytest.raises(BudgetTooSmall):
-        tight(torch.tensor([[5]]), torch.zeros(1, OUTPUTS))
-    wide = tight(torch.tensor([[5]]), torch.zeros(1, OUTPUTS + 2))  # for a model that has the outputs
-    assert (wide[0] == 0).nonzero()[:, 0].tolist()[-1] == OUTPUTS + 1
 
 
 def test_masks_are_those_of_the_first_tokens():
@@ -161,21 +132,6 @@ def test_stop_tokens_keep_the_special_texts():
     kept = Grammars(vocab, [stop]).vocabulary
     assert kept.token_bytes[OUTPUTS] == b"<image>"
     assert kept.token_bytes[stop] is None
-
-
-def test_ids_with_holes():
-    """A tokenizer of fewer tokens than its largest id says; the model's outputs are by id."""
-    settings = json.loads(byte_level().to_str())
-    vocab = settings["model"]["vocab"]
-    settings["model"]["vocab"] = spread = {token: n + 7 * (n > 300) for token, n in vocab.items()}
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(settings)), eos_token="</s>"
-    )
-    size = 1 + max(spread.values())
-    lm = tt.TransformersLM(network(size + 5), made)
-    assert lm.vocab_size == size == len(Vocabulary.from_tokenizer(made))
-    found = tt.smc(lm, "yes", regex("[a-z]{3}"), "gcd", particles=4, max_new_tokens=6)
-    assert all(len(text) == 3 for text in found.texts)
 
 
 def test_a_model_with_fewer_outputs_than_its_configuration_says():

@@ -46,16 +46,6 @@ def read(row, words=1):
     return {t for t in range(32) if int(mask[1, 0]) >> t & 1}
 
 
-def test_one_tensor_is_filled_row_by_row_and_where_its_memory_is_now():
-    row, mask = Grammars(VOCAB, [STOP]).row(PATTERN, BUDGET), torch.full((2, 1), -1, dtype=torch.int32)
-    row.fill(mask, 0)
-    row.fill(mask, 1)
-    assert mask[0] == mask[1] != -1
-    mask.data = torch.full((2, 1), -1, dtype=torch.int32)
-    row.fill(mask, 1)
-    assert mask[0] == -1 != mask[1]
-
-
 def test_random_walks_over_rows_agree_with_enumeration():
     dice = random.Random(0)
     grammars = Grammars(VOCAB, [STOP])
@@ -105,18 +95,3 @@ def test_what_cannot_be_served_is_refused():
         grammars.row(PATTERN, 4).fill(torch.zeros(1, 0, dtype=torch.int32))
     with pytest.raises(tt.errors.VocabularyMismatch, match="stop"):
         Grammars(VOCAB, [6])
-
-
-def test_grammars_are_read_in_either_syntax_and_structural_tags():
-    bytes_ = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
-    tag = {"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}
-    grammars = Grammars(bytes_)
-    for kind, description in (
-        ("grammar", 'root ::= "a" [b]'),
-        ("grammar", 'start: "a" /b/'),
-        ("structural_tag", tag),
-        ("structural_tag", json.dumps(tag)),
-    ):
-        row = grammars.row(json.dumps([kind, description, {}]), 5)
-        assert row.accept([98, 99, 0])
-        assert not grammars.row(json.dumps([kind, description, {}]), 5).accept([99])

@@ -1,11 +1,11 @@
-"""Infilling against sums over all tokenisations, by choose; gaps, budgets and seams."""
+"""Infilling against sums over all tokenisations, by choose; what does not fit is refused."""
 
 import itertools
 
 import pytest
 import torch
 from choices import choose
-from infilling import Infilling, infill
+from infilling import infill
 from smc_reference import LIMIT, RUNS, random_table, z_scores
 
 import tractile as tt
@@ -51,27 +51,6 @@ def test_probabilities_are_those_of_all_tokenisations(texts, proposal):
         assert set(found.probs) <= set(itertools.product(options, repeat=gaps))
     exact = [float(truth.sum()), *truth[top].tolist()]
     assert (z_scores(values, exact).abs() < LIMIT).all()
-
-
-def test_tokens_may_cross_from_a_gap_into_a_fixed_text():
-    """Only the token "ab" leads from the gap into the text; it counts as a token of the gap."""
-    certain = torch.full((len(VOCAB),), -torch.inf, dtype=torch.float64)
-    rows = {
-        (): certain.clone().index_fill(0, torch.tensor(3), 0.0),
-        (3,): certain.clone().index_fill(0, torch.tensor(0), 0.0),
-    }
-    found = infill(
-        tt.lm.TableLM(rows, 0, VOCAB), "", "b", fa=[None], max_new_tokens=[1], proposal="gcd", particles=2
-    )
-    assert found.best == ("a",)
-    assert found.posterior.log_evidence == pytest.approx(0.0)
-
-
-def test_several_divisions_of_one_text():
-    found = Infilling(("", "b", "b"), (regex("[ab]*"), regex("[ab]+")), None)
-    assert found.gaps("abbab") == ("a", "ba")
-    with pytest.raises(ValueError, match="does not have the fixed texts"):
-        found.gaps("ab")
 
 
 def test_what_does_not_fit():

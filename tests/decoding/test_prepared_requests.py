@@ -1,6 +1,5 @@
 """A request whose tables are made beside the step waits for them, and computes nothing in the step before its first token."""
 
-import json
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -13,7 +12,6 @@ from tractile.constraints.engine import cores
 from tractile.decoding import grammar_rows
 from tractile.decoding.request import read_request
 from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapter, batch, preparation
-from tractile.decoding.vllm.structured_output import Spec, TractileBackend
 from tractile.embedded import load_lm
 from tractile.inference.next_token.finite_masks import FiniteMasks
 from tractile.inference.next_token.token_scores import ScaledTable
@@ -114,18 +112,6 @@ def test_the_second_runner(wish, nothing_new):
     out = processor.apply(torch.randn(1, V), context)
     assert 0 < int((~out.isneginf()).sum()) < V
     del held
-
-
-@pytest.mark.parametrize("kind", ["JSON", "REGEX"])
-def test_structured_output(kind, nothing_new):
-    text = {"JSON": json.dumps(WISHES[0]["json_schema"]), "REGEX": "[a-z]{2,7}[.]"}[kind]
-    backend = TractileBackend(CONFIG, TOKENIZER, V)
-    grammar = backend.grammar(Spec(kind, text), (), lambda: BUDGET)
-    nothing_new()
-    mask = backend.allocate_token_bitmask(1)
-    grammar.fill_bitmask(mask, 0)
-    assert 0 < int((mask != 0).sum())
-    assert bool((mask != -1).any())
 
 
 def test_a_prompt_that_leaves_too_few_tokens_is_prepared_with_the_shortest_text(nothing_new):

@@ -104,11 +104,3 @@ def test_what_does_not_fit_is_refused_and_reasoning_without_a_budget_goes_on():
     assert not row.accept([4])
     assert row.accept([3, 4, STOP])
     assert row.terminated
-
-
-def test_an_engine_that_puts_tokens_of_its_own_into_the_reasoning_cuts_the_answer():
-    row = ReasonedRow(GRAMMARS, CONSTRAINT, [THOUGHT], budget=6)
-    assert read(row) == {*range(9)} - {EOS, STOP}
-    assert row.accept([1, 1, 1, 1])
-    assert row.accept([THOUGHT])
-    assert read(row) == {3}  # no text fits: the shortest one is begun

@@ -143,19 +143,6 @@ def test_calls_run_beside_an_event_loop():
     assert ticks > len(streams[0])
 
 
-def test_an_hmm_and_a_seed_for_each_prompt():
-    prompts, hmms, seeds = [PROMPT, "Sue has a dog named"], [tt.embedded.load_hmm(), None], [7, 3]
-    output = output_type(tt.constraints.regex(r" [A-Za-z ]{4,20}\."))
-    more = {"max_new_tokens": 16, "posterior": True, "particles": 4}
-    _, together = tt.generate(MODEL, TOKENIZER, prompts, output, hmm=hmms, seed=seeds, **more)
-    for prompt, hmm, seed, post in zip(prompts, hmms, seeds, together, strict=True):
-        method = None if hmm is None else tt.inference.smc.LookaheadProposal(post.strength)
-        _, alone = tt.generate(MODEL, TOKENIZER, prompt, output, hmm=hmm, seed=seed, method=method, **more)
-        assert post.texts == alone.texts
-    with pytest.raises(EvidenceError, match="hmm"):
-        tt.generate(MODEL, TOKENIZER, prompts, output, hmm=hmms[:1], **more)
-
-
 def test_how_json_is_written_is_said_at_the_door():
     schema = {
         "type": "object",

@@ -248,12 +248,6 @@ def test_a_request_that_cannot_be_served_is_refused_before_the_engine_sees_it(wi
         Masks.validate_params(Params(**({"extra_args": {"tractile": wish}} | settings)))
 
 
-def test_others_requests_are_none_of_its_business():
-    for params in (Params(), Params(extra_args={"target_token": 3}), Params(None, None, 5)):
-        assert read_request(params) is None
-        Masks.validate_params(params)
-
-
 def test_the_class_says_what_it_lacks():
     class Bare(VLLMLogitsProcessor):
         pass

@@ -144,14 +144,6 @@ def test_ordinary_weights_in_inference_mode():
     torch.testing.assert_close(found, expected)
 
 
-def test_a_node_that_is_added_is_seen():
-    circuit = tt.HMM.random(2, 3, seed=1).unroll(2)
-    before = tt.log_marginal(circuit, torch.tensor([[0, 1]]))
-    circuit.sum(Sum(Dense(torch.tensor([[0.5]]))), circuit.root)
-    half = before + torch.tensor(0.5).log()
-    torch.testing.assert_close(tt.log_marginal(circuit, torch.tensor([[0, 1]])), half)
-
-
 def test_steps_of_an_automaton_are_kept_within_bounds(monkeypatch):
     from tractile.circuits import automaton
 

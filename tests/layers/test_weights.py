@@ -8,9 +8,7 @@ from tractile.circuits import mixture
 from tractile.circuits.builders import factorised
 from tractile.circuits.chain import Chain
 from tractile.errors import EvidenceError, ShapeError
-from tractile.inference import Trainable
-from tractile.inference.smc import importance_sampling
-from tractile.inference.smc.resampling import multinomial, without_replacement
+from tractile.inference.smc.resampling import multinomial
 from tractile.layers import Categorical, Dense, Gaussian, Identity, Monarch
 from tractile.layers.dense_tensor import DenseTensor
 
@@ -71,12 +69,6 @@ NONSENSE = {
 }  # fmt: skip
 
 
-def run(scheme):
-    return tt.smc(
-        LM, [], FA, "lcd", particles=20, max_new_tokens=3, ess_threshold=INF, resampling=scheme, seed=0
-    )
-
-
 @pytest.mark.parametrize("name", NONSENSE)
 def test_a_scheme_that_returns_nonsense_is_refused(name):
     kills = tt.smc(LM, [], FA, "lm", particles=20, max_new_tokens=3, seed=0)
@@ -93,11 +85,6 @@ def test_a_scheme_that_returns_nonsense_is_refused(name):
             resampling=NONSENSE[name],
             seed=0,
         )
-
-
-@pytest.mark.parametrize("scheme", [multinomial, without_replacement])
-def test_a_scheme_of_ones_own_is_used_as_it_is(scheme):
-    assert run(lambda w, g, n: scheme(w, g, n)).log_evidence == run(scheme).log_evidence
 
 
 # ------------------------------------------------------------------------------------------------ speculative sampling
@@ -121,33 +108,3 @@ def test_a_draft_that_the_model_cannot_continue_has_failed(proposal):
     assert failed.posterior.failed
     assert failed.posterior.log_evidence == -INF
     assert failed.tokens_per_pass <= 1
-
-
-# ------------------------------------------------------------------------------------------------ parameters in training
-
-
-@pytest.mark.parametrize("tolerance", [0.0, 0.1])
-def test_an_hmm_in_training_guides_as_its_numbers_do(tolerance):
-    hmm = tt.HMM.random(3, 2, seed=0, dtype=torch.float64)
-    learned = Trainable(hmm)()
-    assert learned.emission_probs.requires_grad
-    for fa in (FA, tt.Automaton.from_edges([(0, [0, 1], 1), (0, 1, 2), (1, 1, 2), (2, [0, 1], 3)], 0, 3, 2)):
-        query, other = (tt.pgcd(m, fa, 3, tolerance=tolerance).start(2) for m in (learned, hmm))
-        for one in (query, other):
-            one.advance([0, 1])
-            one.rollback(1)
-            one.advance([1, 0])
-        assert torch.allclose(query.scores(), other.scores())
-        assert torch.allclose(query.log_lookahead(), other.log_lookahead())
-        assert not query.scores().requires_grad
-
-
-@pytest.mark.parametrize("proposal", ["gcd", "pgcd", "pgcd-mixture"])
-@pytest.mark.parametrize("sample", [tt.smc, importance_sampling])
-def test_samplers_take_an_hmm_in_training(sample, proposal):
-    hmm = tt.HMM.random(3, 2, seed=0, dtype=torch.float64)
-    found = [
-        sample(LM, [], FA, proposal, one, particles=8, max_new_tokens=3, seed=0).log_evidence
-        for one in (Trainable(hmm)(), hmm)
-    ]
-    assert found[0] == pytest.approx(found[1])

@@ -68,32 +68,9 @@ def test_the_least_number_is_taken_and_one_less_is_not(name):
             call(wrong)
 
 
-def test_values_are_shown_in_one_short_line():
-    assert arguments.short("a" * 58) == f"{'a' * 58!r} (str)"
-    assert arguments.short("a" * 59) == "a str"
-    assert arguments.short(torch.eye(2)) == "a Tensor"  # two lines
-    assert arguments.whole(-3, "n", None) == -3
-    with pytest.raises(tt.errors.EvidenceError, match=r"^n must be a whole number of 64 bits, not 0\.5 "):
-        arguments.whole(0.5, "n", None)
-
-
 def test_numbers_may_be_infinite_and_not_negative():
     assert arguments.not_negative(np.float32(0), "x") == 0
     assert arguments.not_negative(torch.inf, "x") == torch.inf
     for wrong in (-1e-300, torch.nan, True, "1", [], torch.zeros(2)):
         with pytest.raises(tt.errors.EvidenceError, match=r"^x must be a number, 0 or more, not "):
             arguments.not_negative(wrong, "x")
-
-
-def test_a_number_for_each_row():
-    assert arguments.each_whole(3, 2, "x").tolist() == [3, 3]
-    assert arguments.each_whole([3], 2, "x").tolist() == [3, 3]
-    assert arguments.each_whole([3, 4], 2, "x").tolist() == [3, 4]
-    given = torch.tensor([3, 4])
-    arguments.each_whole(given, 2, "x")[0] = 9
-    assert given.tolist() == [3, 4]
-    for wrong, count in (([3, 4, 5], 3), ([[3, 4]], 2), (torch.empty(0, dtype=torch.long), 0)):
-        with pytest.raises(
-            tt.errors.ShapeError, match=rf"^x has {count} entries for 2 rows; give one, or one for each$"
-        ):
-            arguments.each_whole(wrong, 2, "x")

@@ -108,18 +108,6 @@ def test_plain_is_trimmed_and_has_no_skips(pair):
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
-def test_byte_classes_are_the_coarsest():
-    automaton = nfa.union([nfa.byte_ranges([(97, 122)]), nfa.literal(b"ax"), nfa.literal(b"bx")]).plain
-    groups = {}
-    for byte, klass in enumerate(automaton.byte_class.tolist()):
-        groups.setdefault(klass, []).append(byte)
-    letters = [97, 98, 120]
-    rest = [b for b in range(97, 123) if b not in letters]
-    assert sorted(groups.values()) == sorted(
-        [[97], [98], [120], rest, [b for b in range(256) if not 97 <= b <= 122]]
-    )
-
-
 def test_exponential_subset_construction_stops_at_the_limit():
     any_letter = nfa.byte_ranges([(97, 98)])
     automaton = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), repeat(any_letter, 12, 12)])
@@ -127,44 +115,6 @@ def test_exponential_subset_construction_stops_at_the_limit():
     with pytest.raises(tt.errors.TooManyStates) as error:
         dfa.determinize(automaton, limit=1000)
     assert error.value.limit == 1000
-
-
-def test_subsets_that_no_word_reaches_are_not_counted():
-    """From its inner states this automaton has some 60²/2 subsets; from its start, one for each length."""
-    automaton = repeat(nfa.plus(nfa.literal(b"a")), 1, 60)
-    assert dfa.determinize(automaton, limit=100).num_states <= 62
-    assert dfa.minimize(automaton).num_states == 2
-
-
-def test_nested_repeats_stop_at_the_limit():
-    inner = repeat(nfa.literal(b"a"), 1, 1000)
-    with pytest.raises(tt.errors.TooManyStates):
-        repeat(inner, 1, 1000)
-
-
-def test_long_chains():
-    automaton = nfa.union([nfa.literal(b"ab" * 2_000), nfa.literal(b"ab" * 1_999 + b"c")])
-    small = dfa.minimize(automaton)
-    assert small.num_states == 4_001
-    assert small.accepts(b"ab" * 1_999 + b"c")
-
-
-def choice_of_pairs(n: int) -> Nfa:
-    """Members x1 … xn, y1 … yn in any order, at least one pair xi, yi among them (Dang et al. 2026, Figure 4)."""
-    member = [f"{v}{i}" for v in "xy" for i in range(1, n + 1)]
-    one = f"(?:{'|'.join(member)})"
-    pairs = [(f"{a}{i}", f"{b}{i}") for a, b in ("xy", "yx") for i in range(1, n + 1)]
-    whole = "|".join(f"{a}(?:,{one})*,{b}" for a, b in pairs)
-    return regex(f"(?:{one},)*(?:{whole})(?:,{one})*").nfa
-
-
-def test_choices_of_pairs_are_quadratic_without_determinising_and_exponential_with():
-    small = [choice_of_pairs(n).plain for n in range(2, 9)]
-    assert [a.num_states for a in small] == [4 * n**2 + 14 * n + 4 for n in range(2, 9)]
-    # None, x or y of each pair: three times as many for each pair, and the states within names.
-    assert [dfa.minimize(a).num_states for a in small[:5]] == [32, 102, 316, 962, 2904]
-    with pytest.raises(tt.errors.TooManyStates):
-        dfa.minimize(small[-1], limit=4_000)
 
 
 EDGES = st.lists(

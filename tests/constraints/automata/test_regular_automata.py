@@ -3,15 +3,13 @@
 import pickle
 import random
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import Constraint, Vocabulary, regex
-from tractile.constraints.automata import nfa
+from tractile.constraints import Vocabulary, regex
 from tractile.constraints.lift import lift
 from tractile.inference import Boolean
 from tractile.inference.next_token.generic import DenseQuery
@@ -42,10 +40,6 @@ def vocabulary(seed: int, size: int = 300) -> Vocabulary:
     pieces: list[bytes | None] = [*BYTES, *words, None, b"a" * 9]
     rng.shuffle(pieces)
     return Vocabulary([*pieces, None], eos_token_id=len(pieces))
-
-
-def compiled(plain: nfa.Nfa, vocab: Vocabulary, require_eos: bool = True) -> tt.Automaton:
-    return Constraint(plain).compile(vocab, require_eos)
 
 
 @settings(max_examples=15)
@@ -86,73 +80,9 @@ def test_masks_equal_the_boolean_query(pattern, extra, seed, require_eos):
         assert caught.value.needed == fewest
 
 
-def test_queries_of_the_written_out_automaton():
-    """Counting, and a product with an HMM: the same as with one partition of the vocabulary."""
-    vocab = vocabulary(3, 40)
-    constraint = regex('"[^"]{0,3}"(,[a-z]{1,2})?')
-    automaton = constraint.compile(vocab)
-    arrays = lift(constraint.bytes_automaton, vocab)
-    explicit = tt.Automaton.from_transitions(
-        arrays.source, arrays.token_class_of_edge, arrays.target, arrays.token_class,
-        arrays.start.tolist(), arrays.accept.tolist(), arrays.num_states, vocab.eos_token_id,
-    )  # fmt: skip
-    assert tt.count(automaton, n=6) == tt.count(explicit, n=6) > 1000
-    assert automaton.finite.partitioned.edges() == explicit.edges()
-    assert automaton.minimize().num_states <= explicit.minimize().num_states
-    hmm = tt.HMM.random(3, len(vocab), seed=0)
-    ours, theirs = tt.pgcd(hmm, automaton, 6).start(), tt.pgcd(hmm, explicit, 6).start()
-    torch.testing.assert_close(ours.scores(), theirs.scores(), rtol=1e-5, atol=1e-5)
-    token = int(ours.scores().argmax())
-    for query in (ours, theirs):
-        query.advance(torch.tensor([token]))
-    torch.testing.assert_close(ours.scores(), theirs.scores(), rtol=1e-5, atol=1e-5)
-
-
-def test_a_saved_one_is_an_automaton(tmp_path):
-    from tractile.circuits.io.serialize import load, save
-
-    automaton = regex('"[^"]{0,3}"').compile(vocabulary(4, 50))
-    save(automaton, tmp_path)
-    again = load(tmp_path)
-    assert type(again) is tt.Automaton
-    assert again.edges() == automaton.finite.edges()
-    assert again.eos_token_id == automaton.eos_token_id
-    assert again.is_deterministic
-
-
 def test_pickled_after_use():
     automaton = regex('"[^"]{0,3}"').compile(vocabulary(4, 50))
     tt.gcd(automaton, 9).start().bitmask()
     again = pickle.loads(pickle.dumps(automaton))
     assert again.num_states == automaton.num_states
     assert [tt.count(again, n=n) for n in range(1, 7)] == [tt.count(automaton, n=n) for n in range(1, 7)]
-
-
-def test_a_byte_that_is_no_token_leaves_no_dead_end():
-    vocab = Vocabulary([b"a", b"ab", b"b", None], eos_token_id=3)
-    mask = tt.lcd(regex("[ab]*c|b").compile(vocab)).start().mask()
-    assert mask.tolist() == [[False, False, True, False]]
-
-
-def test_bounded_strings_share_their_sets():
-    """Ten strings of up to 128 characters, and 64 of them: no transition for each token, nor for each class elsewhere."""
-    rng = random.Random(1)
-    words = {bytes(rng.choices(range(97, 123), k=rng.randint(2, 8))) for _ in range(20_000)}
-    vocab = Vocabulary([*BYTES, *sorted(words), None], eos_token_id=256 + len(words))
-    ten: Constraint = regex("".join(f'"{i}": "[a-z]{{0,128}}"' for i in range(10)))
-    automaton = ten.compile(vocab).finite
-    assert automaton.num_states > 1300
-    rows = automaton.transitions
-    assert len(rows) < 1290 * 12
-    assert automaton.labels.num_classes < 150
-    assert len(automaton.labels.classes.row) < 60_000
-
-
-def test_a_state_that_nothing_leads_to_is_left_out():
-    edges = np.array([[0, 97, 97, 2], [1, 98, 98, 2], [2, 99, 99, 3]])  # nothing leads to state 1
-    spoilt = nfa.Nfa(4, edges, (), np.array([0]), np.array([3]))
-    found = compiled(spoilt, vocabulary(0))
-    assert found.distances.tolist() == [3, 2, 1, 0]
-    with pytest.raises(tt.errors.BudgetTooSmall) as error:
-        tt.gcd(found, 8).start(budgets=1)
-    assert error.value.needed == 3

@@ -5,15 +5,23 @@ import random
 
 import numpy as np
 import pytest
-from random_automata import drawn
 
 import tractile as tt
-from tractile.constraints import Constraint, Vocabulary, explicit, limits, regex
-from tractile.constraints.automata import dfa, work
+from tractile.constraints import Constraint, Vocabulary, explicit, regex
+from tractile.constraints.automata import dfa
 from tractile.constraints.automata.dfa import determinize
 from tractile.constraints.automata.nfa import Nfa, of_rows
-from tractile.constraints.engine import cores
 from tractile.errors import TooManyStates
+
+
+def drawn(dice):
+    n = dice.randint(1, 6)
+    ranges = [sorted((dice.randint(97, 100), dice.randint(97, 100))) for _ in range(dice.randint(1, 10))]
+    edges = np.array(sorted({(dice.randrange(n), *ends, dice.randrange(n)) for ends in ranges}))
+    accept = np.array(sorted({dice.randrange(n) for _ in range(2)}))
+    start = np.array(sorted({dice.randrange(n) for _ in range(dice.randint(1, 2))}))
+    return Nfa(n, edges, (), start, accept).plain
+
 
 DRAWN = [nfa for nfa in (drawn(random.Random(seed)) for seed in range(60)) if nfa.num_states > 1]
 
@@ -88,12 +96,6 @@ def test_transitions_are_ten_for_each_state():
         dfa.intersect(complete(48), complete(48))
 
 
-def test_limits_of_the_core_are_those_of_the_package():
-    assert (cores.CORE.STATES, cores.CORE.WORK) == (limits.STATES, limits.WORK)
-    nfa = regex("(a|b)*a(a|b){9}").nfa.plain
-    assert dfa.resolved(nfa, work.SIMPLIFYING).num_states == dfa.resolved(nfa).num_states > 1000
-
-
 def test_sets_of_token_automata_are_counted():
     vocab = tt.Vocabulary([b"a", b"b", b"ab", None], 3)
     for pattern, size in (("(a|b)*a(a|b){2}", 9), ("a*b*", 3), ("(ab|a)*b", 4)):
@@ -109,19 +111,6 @@ def test_sets_of_token_automata_are_counted():
             assert caught.value.limit == made - 1
 
 
-def test_what_is_deterministic_is_made_as_small_as_its_language():
-    """Also where it is deterministic already; only what is large stays."""
-    for pattern, size in (("ab|cb", 3), ("(?:ab|cb)(?:ad|cd)?", 5), ("a(?:a|aa|aaa)?", 5), ("[ab]*|a*", 1)):
-        nfa = determinize(regex(pattern).nfa)
-        assert dfa.simplify(nfa).num_states == dfa.minimize(nfa).num_states == size
-    redundant = Nfa(
-        4, np.array([[0, 97, 97, 1], [0, 98, 98, 2], [1, 99, 99, 3], [2, 99, 99, 3]]), (),
-        np.array([0]), np.array([3]),
-    )  # fmt: skip
-    assert redundant.is_deterministic
-    assert dfa.simplify(redundant).num_states == 3
-
-
 def test_large_deterministic_automata_stay_as_they_are():
     for most, stays in ((dfa.MANY_STATES // 4, False), (dfa.MANY_STATES, True)):
         redundant = dfa.intersect(
@@ -131,13 +120,6 @@ def test_large_deterministic_automata_stay_as_they_are():
         small = dfa.minimize(redundant).num_states
         assert small < redundant.num_states
         assert dfa.simplify(redundant).num_states == (redundant.num_states if stays else small)
-
-
-def test_an_automaton_whose_sets_take_too_much_stays():
-    dice = random.Random(0)
-    kept = [nfa for nfa in (drawn(dice) for _ in range(50)) if nfa.num_states and not nfa.is_deterministic]
-    assert kept
-    assert all(dfa.resolved(nfa, 1) is nfa for nfa in kept)
 
 
 def test_a_large_automaton_is_made_deterministic_before_its_tokens_are_written_out(monkeypatch):

@@ -31,25 +31,6 @@ def test_the_bytes_of_a_set_are_those_of_its_characters(seed):
     assert not any(nfa.accepts(chr(point).encode()[:-1]) for point in inside)
 
 
-def test_complements_and_common_parts_hold_what_they_say():
-    dice = random.Random(0)
-    for _ in range(40):
-        cuts = [sorted(dice.sample(range(20), 4)) for _ in range(2)]
-        one, other = (((a, b), (c, d)) for a, b, c, d in cuts)
-        sets = [{x for low, high in points for x in range(low, high + 1)} for points in (one, other)]
-        common = utf8.within(one, other)
-        assert {x for low, high in common for x in range(low, high + 1)} == sets[0] & sets[1]
-        assert all(a[1] + 1 < b[0] for a, b in itertools.pairwise(common))
-        rest = utf8.negate(utf8.normalize(one))
-        assert [x for x in range(22) if any(low <= x <= high for low, high in rest)] == [
-            x for x in range(22) if x not in sets[0]
-        ]
-        assert rest[-1][1] == 0x10FFFF
-        assert utf8.negate(rest) == utf8.normalize(one)
-    assert utf8.negate(()) == utf8.EVERY == ((0, 0xD7FF), (0xE000, 0x10FFFF))
-    assert utf8.negate(((0, 0x10FFFF),)) == utf8.negate(utf8.EVERY) == ()
-
-
 @pytest.mark.parametrize("digits", [1, 2, 3])
 def test_ranges_of_digits_cover_each_number_once_and_are_few(digits):
     base = range(2, 5)

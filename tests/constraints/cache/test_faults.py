@@ -316,11 +316,3 @@ def test_what_does_not_fit_is_not_written(folder, monkeypatch, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "TRACTILE_CACHE_BYTES is '2 GB', not a whole number of bytes: 1,073,741,824 is taken"
     ]
-
-
-def test_a_long_life_in_a_small_cache(folder, monkeypatch):
-    monkeypatch.setenv("TRACTILE_CACHE_BYTES", "50000")
-    rng = random.Random(0)
-    for _ in range(100):
-        check(rng.choice(WORDS))
-        assert kept_bytes(folder) <= 50_000 + 50_000 // store.SHARE + eviction.LEAST_BYTES

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.constraints import Constraint, Vocabulary, explicit, regex
+from tractile.constraints import Vocabulary, explicit, regex
 from tractile.constraints.vocabulary import vocabulary as tokenizers
 
 VOCAB = Vocabulary([*(bytes([b]) for b in range(256)), b"ab", b'"a', None], eos_token_id=258)
@@ -32,17 +32,6 @@ def test_a_constraint_is_compiled_once(folder, monkeypatch):
     assert torch.equal(query.bitmask(), again.bitmask())
 
 
-def test_one_that_is_not_deterministic(folder):
-    constraint = Constraint(regex("(a|b)*a(a|b)").nfa)
-    vars(constraint)["bytes_automaton"] = constraint.nfa.plain
-    first = constraint.compile(VOCAB, cache=True).finite
-    second = constraint.compile(VOCAB, cache=True).finite
-    assert len(files(folder)) == 1
-    assert second.edges() == first.edges()
-    assert second.is_unambiguous == first.is_unambiguous
-    assert np.array_equal(second.distances, first.distances)
-
-
 def test_what_differs_is_kept_apart(folder):
     other = Vocabulary([*VOCAB.token_bytes[:-1], b"b", None], eos_token_id=259)
     for constraint in (regex("a*"), regex("a+")):
@@ -67,16 +56,6 @@ def test_a_broken_file_is_made_again(folder, damage):
     assert regex("a{2,3}").compile(VOCAB, cache=True).edges() == expected
     if damage != "a folder":
         assert path.read_bytes() == data
-
-
-def test_nothing_is_kept_where_it_is_switched_off(folder, monkeypatch):
-    monkeypatch.setenv("TRACTILE_CACHE", "off")
-    assert regex("a").compile(VOCAB, cache=True).accepts([97, 258])
-    monkeypatch.setenv("TRACTILE_CACHE", str(folder / "file" / "below"))
-    folder.mkdir()
-    (folder / "file").write_text("in the way")
-    assert regex("a").compile(VOCAB, cache=True).accepts([97, 258])
-    assert [f.name for f in files(folder)] == ["file"]
 
 
 def test_the_trie_of_a_large_vocabulary(folder, monkeypatch):

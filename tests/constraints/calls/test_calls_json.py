@@ -75,18 +75,6 @@ def test_nothing_is_cut():
         function_calls(LARGE, parallel=(10**9, 10**9))
 
 
-def test_more_arguments_in_any_order_than_sets_of_them_can_be_listed():
-    names = [f"a{i}" for i in range(40)]
-    inner = tool("", {"y": {"type": "null"}, "x": {"type": "null"}})["parameters"]
-    c = function_calls([tool("f", dict.fromkeys(names, inner), names[:30])], order="any")
-    assert c.accepts(call("f", **{name: {} for name in names[::-1]}))
-    assert not c.accepts(call("f", **{name: {} for name in names[1:]}))
-    assert not c.accepts(call("f", **{name: {} for name in [*names[:30]]})[:-2] + ', "a0": {}}}')
-    value = '{"name": "f", "arguments": {' + ", ".join(f'"{n}": %s' for n in names[:30]) + "}}"
-    assert c.accepts(value % (('{"y": null, "x": null}',) * 30))
-    assert not c.accepts(value % (('{"x": null, "y": null}',) * 30))  # the order is that of arguments alone
-
-
 def test_names_of_many_tools_are_read_together():
     c = function_calls(MANY)
     assert c.accepts(call("tool_8836", a=3))  # 94 * 94, and 94 % 7 = 3
@@ -106,9 +94,3 @@ def test_if_no_tool_can_be_called():
     assert function_calls(never, parallel=(0, 5)).shortest() == "[]"
     with pytest.raises(tt.errors.EmptyLanguage):
         function_calls(never).shortest()
-
-
-def test_short_calls_come_first():
-    assert function_calls(LARGE).shortest() == '{"name": "fg", "arguments": {}}'
-    twice = function_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest()
-    assert json.loads(twice) == [{"name": "f", "arguments": {"é": True}}] * 2

@@ -7,7 +7,7 @@ import random
 
 import jsonschema
 import pytest
-from call_checks import BY_KIND, BYTES, TREE, tool, walks
+from call_checks import BY_KIND, TREE, tool, walks
 
 import tractile as tt
 from tractile.constraints.calls.functions import function_calls
@@ -52,9 +52,6 @@ def with_lists(schema):
     if not isinstance(schema, dict):
         return schema
     return {k: "list" if (k, v) == ("type", "array") else with_lists(v) for k, v in schema.items()}
-
-
-NULL = {"type": "null"}
 
 
 def python_calls(tools, **options):
@@ -172,39 +169,3 @@ def test_a_spelling_agrees_with_itself(spelling, read):
         body = strings.body(Strings(among=frozenset([char])), spelling)
         assert (Constraint(automaton) - Constraint(body)).is_empty()
         assert (Constraint(body) - Constraint(automaton)).is_empty()
-
-
-def test_nothing_is_cut():
-    c = python_calls(LARGE)
-    assert not any(cut.loses_values for cut in c.narrowed)
-    deep, inner = [], {"leaf": 1}
-    for _ in range(60):
-        deep, inner = [{"x": (deep,)}], {"next": inner}
-    assert c.accepts(f"any(x={deep}, y={[deep] * 30})")
-    assert c.accepts(f"tree(t={inner})")
-    assert [c.accepts(f"length(s={'é' * n!r})") for n in (900, 901)] == [True, False]
-    assert c.accepts("set(s=[None, 'b', 1])")
-    assert not c.accepts("set(s=['b', \"b\"])")
-    assert c.accepts(r"""length(e='"\'"@a.b')""")
-    assert [c.accepts(f"kinds({text})") for text in ("kind='a', n=1", "kind='a'", "kind='b', s=''")] == [
-        True,
-        False,
-        True,
-    ]
-    names = [f"a{i}" for i in range(40)]
-    many = python_calls([tool("f", dict.fromkeys(names, NULL), names[:30])], order="any")
-    assert many.accepts(f"f({', '.join(f'{name}=None' for name in reversed(names))})")
-    assert not many.accepts(f"f({', '.join(f'{name}=None' for name in names[1:])})")
-
-
-def test_what_may_follow_an_item_of_a_tuple():
-    query = tt.lcd(python_calls([tool("f", {"t": {"type": "tuple"}})]).compile(BYTES)).start()
-    for byte in b"f(t=(1, 'a'":
-        query.advance([byte])
-    assert bytes(query.mask()[0].nonzero().flatten().tolist()) == b"),"
-
-
-def test_short_calls_come_first():
-    assert python_calls(LARGE).shortest() == "fg()"
-    assert python_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest() == "[f(é=True),f(é=True)]"
-    assert python_calls(SMALL[3:4], parallel=(0, 5)).shortest() == "[]"

@@ -8,13 +8,6 @@ import tractile as tt
 # ---------------------------------------------------------------- known grammars
 
 
-def test_files(tmp_path):
-    file = tmp_path / "g.gbnf"
-    file.write_text('root ::= "a"')
-    assert tt.constraints.grammar(file, syntax="gbnf").accepts("a")
-    assert tt.constraints.grammar(str(file), syntax="gbnf").accepts("a")
-
-
 def test_what_depth_leaves_out_is_said():
     """And nothing is, where a deeper level adds no text."""
 
@@ -44,15 +37,6 @@ def test_without_a_depth_the_largest_that_fits_is_taken():
     assert c.accepts("0s2ys20")
     with pytest.raises(tt.errors.TooManyStates):
         finite_grammar(text, max_depth=3)
-
-
-def test_rules_below_others_are_as_deep_as_those():
-    """What lies below rules that nest is followed to the whole depth at every depth of those."""
-    c = finite_grammar(
-        'start: "(" start ")" | deep\ndeep: pair\npair: "[" pair "]" | "x"', on_narrowed="ignore"
-    )
-    assert c.accepts("(" * 7 + "[" * 7 + "x" + "]" * 7 + ")" * 7)
-    assert not c.accepts("[" * 8 + "x" + "]" * 8)
 
 
 # ---------------------------------------------------------------- work

@@ -90,11 +90,6 @@ def test_the_complement_of_other_tokens_is_refused():
         others.__invert__()
 
 
-def test_a_budget_that_no_rule_reaches_changes_nothing():
-    text = 'start: "(" start ")" | "a"\nx[max_tokens=2]: "b"'
-    assert tt.constraints.grammar(text).finite.accepts("((a))")
-
-
 def test_reasoning_and_an_answer_finish_within_all_budgets():
     """Random runs over single bytes and a few longer tokens, against the schema and the counts of the parts."""
     letters = [bytes([b]) for b in range(256)]

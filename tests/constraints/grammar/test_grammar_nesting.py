@@ -1,17 +1,13 @@
 """Grammars that nest to any depth, against enumeration and Python's own parsers."""
 
 import itertools
-import json
 import random
 import re
 
 import pytest
-from counting import at_most
-from grammars import ARITHMETIC, JSON, STATEMENTS
+from grammars import ARITHMETIC
 
-import tractile as tt
 from tractile import constraints
-from tractile.constraints import Vocabulary, limits
 from tractile.constraints.engine.bytes import Bytes
 from tractile.constraints.grammar.bnf import read_bnf
 from tractile.constraints.grammar.tree import Choice, Ref, Repeat, Series
@@ -53,29 +49,6 @@ def test_arithmetic_at_any_depth():
         compile(re.sub(r"\b0+(?=\d)", "", text), "<text>", "eval")
     assert states.accepts(b"(" * 300 + b"1" + b")" * 300)
     assert not states.accepts(b"(" * 300 + b"1" + b")" * 299)
-
-
-def test_json_texts():
-    states, rng = states_of(JSON), random.Random(1)
-    for _ in range(100):
-        json.loads(completed(states, rng, rng.randrange(80)), strict=False)
-    deep = {"a": [1, {"b": []}, "x\n", None, True, -1.5e-7]}
-    for _ in range(20):
-        deep = {"a": [deep, {}], "é": deep if len(str(deep)) < 2000 else 0}
-    for indent in (None, 2):
-        text = json.dumps(deep, indent=indent, ensure_ascii=indent is None)
-        assert states.accepts(text.encode())
-        assert not states.accepts(text[:-1].encode())
-        assert not states.accepts(text.replace(":", ";", 1).encode())
-
-
-def test_a_small_language_of_statements():
-    states, rng = states_of(STATEMENTS, syntax="gbnf"), random.Random(2)
-    program = "if (x < 1) { y = f(a, (b + 2) * 3); } else if (z) { } else x = 1;\n"
-    assert states.accepts(program.encode() * 20)
-    assert not states.accepts((program * 20 + "}").encode())
-    for _ in range(60):
-        completed(states, rng, rng.randrange(60))
 
 
 # ---------------------------------------------------------------- left recursion, empty rules, ambiguity
@@ -137,13 +110,6 @@ def derived(rules, most):
             return texts["root"]
 
 
-def test_right_recursion_leaves_nothing_on_the_stack():
-    states = states_of('root ::= "a" root | "b"', syntax="gbnf")
-    first = states.step(states.start, ord("a"))
-    assert states.step(first, ord("a")) == first
-    assert states.accepts(b"a" * 2000 + b"b")
-
-
 def test_ways_that_multiply_share_their_stacks():
     """Each letter begins one of two rules, each of which waits for an end of its own: the ways are 2ⁿ."""
     rules = 'root ::= x | y\nx ::= "a" (x | y) "1" | "c"\ny ::= "a" (y | x) "2" | "c"'
@@ -179,27 +145,3 @@ def test_without_recursion_it_is_a_regular_language(syntax, text, pattern):
     differs = constraints.difference(found, expected)
     assert (differs.only_first, differs.only_second) == (None, None)
     assert len(found.shortest()) == len(expected.shortest())
-
-
-# ---------------------------------------------------------------- guides
-
-
-# ---------------------------------------------------------------- errors
-
-
-# ---------------------------------------------------------------- Lark as llguidance writes it
-
-
-def test_a_grammar_of_many_readings_is_written_out_within_the_limits_of_work(monkeypatch):
-    """A vocabulary without some bytes needs the finite part, whose search for states counts its work."""
-    ascii_only = Vocabulary([*(bytes([b]) for b in range(128)), b"ab", None], 129)
-    grammar = 'start: "a" start* | "b"\n%ignore / +/\n'
-    monkeypatch.setattr(limits, "WORK", 50_000)
-    with at_most(20 * limits.WORK):
-        compiled = constraints.grammar(grammar, on_narrowed="ignore").compile(ascii_only)
-    assert [tt.gcd(compiled, 4).start().mask()[0, token].item() for token in b"ab c"] == [
-        True,
-        True,
-        True,
-        False,
-    ]

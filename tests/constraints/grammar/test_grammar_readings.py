@@ -142,12 +142,3 @@ def test_walks_in_nested_objects_end_in_time(real):
     query, rng = tt.gcd(constraint.compile(real), horizon=60), random.Random(0)
     for more in (0, 0, 0, 2, 6):
         assert constraint.accepts(walk(query, real, least(query) + more, rng).decode())
-
-
-def test_a_text_with_exponentially_many_readings():
-    constraint = tt.constraints.grammar('root ::= (root | "a")* "b" | root root', syntax="gbnf")
-    states = constraint.compile(tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)).lazy
-    state = states.start_state
-    for token in (1, 1, 2) * 60:
-        state = states.step(state, token)
-    assert states.words_within(state).tolist() == [7]

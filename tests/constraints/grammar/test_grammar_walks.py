@@ -44,12 +44,3 @@ def test_walks_from_the_least_budget_on_end_in_time(name, vocab):
     fewest = least(query)
     for more in (0, 0, 1, 2, 5, 12, 40, 120):
         assert constraint.accepts(walk(query, vocab, fewest + more, rng).decode())
-
-
-def test_a_text_with_exponentially_many_readings():
-    constraint = constraints.grammar(GRAMMARS["exponentially many readings"][1], syntax="gbnf")
-    states = constraint.compile(tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)).lazy
-    state = states.start_state
-    for token in (1, 1, 2) * 60:
-        state = states.step(state, token)
-    assert states.words_within(state).tolist() == [7]

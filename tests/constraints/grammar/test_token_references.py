@@ -3,7 +3,6 @@
 import copy
 
 import pytest
-import torch
 
 import tractile as tt
 from tractile.constraints import Vocabulary, grammar, json_schema, regex
@@ -41,11 +40,6 @@ def test_a_token_that_a_grammar_names_is_the_only_one_beside_its_spelling(text, 
     assert query.mask()[0].nonzero().flatten().tolist() == [CALL]  # too few tokens for the spelling
     assert {each.asked for each in found.narrowed} == {"<|call|>", "<|done|>"}
     assert not any(each.loses_values for each in found.narrowed)
-
-
-def test_several_numbers_are_alternatives():
-    found = grammar(f'start: <[{CALL}-{DONE}]> "x" | <[{DONE}, {CALL}]> "y"', tokens=NUMBERS)
-    assert [accepted(found, [token, ord(c)]) for token in NUMBERS for c in "xyz"] == [True, True, False] * 2
 
 
 def test_a_vocabulary_without_the_token_is_refused_also_in_compositions():
@@ -90,9 +84,3 @@ def test_a_token_that_is_not_special_is_one_too():
 def test_texts_of_tokens_are_checked(tokens):
     with pytest.raises(UnsupportedConstraint, match="texts of tokens by number"):
         grammar(LARK, tokens=tokens)
-
-
-def test_a_sampler_writes_the_token():
-    lm = tt.lm.TableLM({(): torch.zeros(len(VOCAB)).log_softmax(0)})
-    post = tt.smc(lm, [], grammar(LARK).compile(VOCAB), "gcd", particles=4, max_new_tokens=4, seed=0)
-    assert {tuple(ids) for ids in post.token_ids} == {(CALL, ord("x"), DONE, VOCAB.eos_token_id)}

@@ -1,5 +1,6 @@
-"""Arrays of distinct items, token by token: masks, budgets and texts against what is read byte by byte."""
+"""Arrays of distinct items, against ``jsonschema`` and what is read byte by byte: texts, masks and budgets."""
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -8,6 +9,7 @@ import jsonschema
 import pytest
 
 import tractile as tt
+from tractile.constraints import json_schema
 from tractile.constraints.engine.bytes import Bytes
 
 WORDS = [bytes([b]) for b in range(256)]
@@ -150,3 +152,37 @@ def test_a_way_to_the_end_stays_open_with_a_large_vocabulary():
     }
     text = walked(tt.constraints.json_schema(schema, whitespace="none").compile(vocab), vocab, 0)
     assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)), text
+
+
+TEXTS = ["", "a", "b", "ab", "ba", "é", "~", "a\nb", '"', "a" * 61, "b-1", "b-2"]
+VALUES = [*TEXTS, 1, 1.0, True, None, [], ["a"], ["a", "a"], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"type": "string"},
+        {"type": "string", "pattern": "^b"},
+        {"type": "string", "maxLength": 20},
+        {"anyOf": [{"type": "string", "pattern": "^a"}, {"enum": ["b-1", "é"]}]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("least", [0, 1, 2])
+def test_arrays_of_up_to_three_values_are_those_of_jsonschema(items, least):
+    """All arrays of up to three of the values."""
+    schema = {"type": "array", "uniqueItems": True, "items": items, "minItems": least}
+    validator = jsonschema.Draft202012Validator(schema)
+    constraint = json_schema(schema)
+    rng = random.Random(0)
+    triples = [[rng.choice(VALUES) for _ in range(3)] for _ in range(100)]
+    for found in [[], *([v] for v in VALUES), *map(list, itertools.product(VALUES, repeat=2)), *triples]:
+        assert constraint.accepts(json.dumps(found, ensure_ascii=False)) == validator.is_valid(found), found
+
+
+def test_a_finite_automaton_has_one_item_and_says_so():
+    constraint = json_schema({"type": "array", "uniqueItems": True, "items": {"type": "string"}})
+    found = constraint.within()
+    assert [cut.keyword for cut in found.narrowed] == ["uniqueItems"]
+    assert found.accepts('["x"]')
+    assert not found.accepts('["x", "y"]')

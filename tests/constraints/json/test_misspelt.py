@@ -59,13 +59,6 @@ def test_annotations_are_not_taken_for_keywords(told):
     assert told() == []
 
 
-def test_the_path_in_tools_is_that_of_the_tool(told):
-    tools = [{"name": "f", "parameters": {"type": "object", "properties": {"q": {"propertys": {}}}}}]
-    tt.constraints.function_calls(tools)
-    (message,) = told()
-    assert message.startswith("tools[0].parameters.q: ")
-
-
 def test_distances_are_those_by_definition():
     def slow(one, other):
         if not one or not other:

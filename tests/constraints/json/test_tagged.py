@@ -156,15 +156,6 @@ def test_members_of_other_alternatives_may_be_in_open_objects_only():
     }  # fmt: skip
 
 
-def test_the_action_of_an_agent():
-    members = {"thought": {"type": "string"}, "action": LARGE["oneOf"]}
-    action = {"type": "object", "properties": members, "required": ["thought", "action"]}
-    found = json_schema({"type": "array", "items": action})
-    good = {"thought": "so", "action": {"t": "T299", "a299_28": "x"}}
-    assert found.accepts(json.dumps([good, good]))
-    assert not found.accepts(json.dumps([good | {"action": {"t": "T299", "a298_28": "x"}}]))
-
-
 def work(schema: dict) -> float:
     with limited_to(1e9) as account:
         json_schema(schema)
@@ -178,14 +169,6 @@ def test_work_grows_with_the_number_of_alternatives_not_its_square(key):
 
     few, many = work(of(64)), work(of(256))
     assert many < 6 * few
-
-
-def test_an_alternative_without_the_tag_is_compared_with_all():
-    loose = {"type": "object", "properties": {"a0_0": {"const": "x"}}, "required": ["a0_0"]}
-    schema = {"oneOf": [*(record(i, 2) for i in range(30)), loose]}
-    found, is_valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
-    for value in ({"t": "T0", "a0_0": "x"}, {"t": "T0", "a0_0": "y"}, {"a0_0": "x"}, {"t": "U", "a0_0": "x"}):
-        assert found.accepts(json.dumps(value)) == is_valid(value), value
 
 
 def health_records(resources: int, definitions: int) -> dict:
@@ -244,13 +227,6 @@ def test_schemas_that_refer_from_one_to_the_next_a_thousand_times():
         (999, '{"next": "end"}', True),
     ):
         assert found.accepts('{"next": ' * depth + last + "}" * depth) == expected
-
-
-def test_a_declared_discriminator_is_required():
-    kinds = [{"type": "object", "properties": {"t": {"const": f"T{i}"}, f"a{i}": True}} for i in range(200)]
-    found = json_schema({"oneOf": kinds, "discriminator": {"propertyName": "t"}}, on_narrowed="ignore")
-    assert found.accepts('{"t": "T3", "a4": 1}')
-    assert not found.accepts('{"a4": 1}')
 
 
 def apart(count: int) -> dict[str, list]:

@@ -1,11 +1,13 @@
-"""At most N characters of white space in a row: ``max_whitespace``."""
+"""At most N characters of white space in a row (``max_whitespace``): in each place, and without moving the least budget."""
 
 import itertools
 import json
 import re
 
 import pytest
+from cases import SMALL, groups
 
+import tractile as tt
 from tractile.constraints import function_calls, json_schema
 
 BLANKS = " \t\n\r"
@@ -47,16 +49,6 @@ def test_between_tokens_of_json(schema, order, most):
     check_each_gap(accepts, TEXT, range(len(gaps(TEXT)[0]) + 1), most)
 
 
-@pytest.mark.parametrize(
-    "schema", [{"enum": ["a", "b "]}, {"enum": ["a", 1, "b "]}, {"type": ["integer", "string"]}]
-)
-def test_between_items_that_differ(schema):
-    accepts = json_schema(
-        {"type": "array", "items": schema, "uniqueItems": True}, whitespace="flexible", max_whitespace=2
-    ).accepts
-    check_each_gap(accepts, '["a","b "]', range(6), 2)
-
-
 @pytest.mark.parametrize("syntax", ["json", "python"])
 def test_between_tokens_of_calls(syntax):
     text = JSON_CALL if syntax == "json" else PYTHON_CALL
@@ -67,11 +59,15 @@ def test_between_tokens_of_calls(syntax):
     check_each_gap(accepts, text, range(1, len(gaps(text)[0])), 2)
 
 
-def test_equal_bounds_are_one_program():
-    def program(**options):
-        return json_schema(OBJECT, **options).program
+(VALUES,) = (cases for name, cases in groups().items() if name.startswith("json_values: Small values"))
 
-    assert program(whitespace="flexible", max_whitespace=3) is program(
-        whitespace="flexible", max_whitespace=3
-    )
-    assert program(whitespace="flexible", max_whitespace=3) is not program(whitespace="flexible")
+
+@pytest.mark.parametrize("case", [case for case in VALUES if "indent" not in case.options], ids=repr)
+def test_bounded_white_space_leaves_the_least_budget(case):
+    options, least = case.options | {"whitespace": "flexible", "on_narrowed": "ignore"}, []
+    for most in (None, 2):
+        constraint = tt.constraints.json_schema(json.loads(case.given), **options, max_whitespace=most)
+        with pytest.raises(tt.errors.BudgetTooSmall) as told:
+            tt.gcd(constraint.compile(SMALL), 0).start(1)
+        least.append((told.value.needed, constraint.shortest()))
+    assert least[0] == least[1]

@@ -13,7 +13,7 @@ from tractile.constraints.engine.regular import bounded, guiding
 from tractile.constraints.program import nodes
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.node import Kind
-from tractile.constraints.program.prune import pruned, without_budgets
+from tractile.constraints.program.prune import without_budgets
 from tractile.constraints.program.spec import faults
 from tractile.constraints.program.tables import of_text, table, with_fresh_start
 from tractile.constraints.vocabulary.vocabulary import Vocabulary
@@ -73,54 +73,9 @@ def test_bounded_accepts_some_of_the_texts_and_says_where_not_all(depth, length)
     assert exact > 3
 
 
-def test_recursion_is_cut_and_said():
-    nest = nodes.rule()
-    nodes.define(nest, nodes.alt(nodes.text(b"b"), nodes.seq(nodes.text(b"a"), nest, nodes.text(b"c"))))
-    with pytest.raises(TooManyStates, match="within itself"):
-        expanded(nest, 50)
-    for depth in range(4):
-        some, cuts = bounded(nest, depth)
-        assert [cut.keyword for cut in cuts] == ["max_depth"]
-        assert [size for size in range(6) if some.accepts(b"a" * size + b"b" + b"c" * size)] == [
-            *range(depth + 1)
-        ]
-    whole = guiding(nest, 50)
-    assert whole.accepts(b"aaaaaabcccccc")
-    assert not whole.accepts(b"c")
-
-
-def test_a_rule_at_the_end_of_itself_is_a_loop():
-    items = nodes.rule()
-    nodes.define(items, nodes.alt(nodes.text(b"b"), nodes.seq(nodes.text(b"a"), items)))
-    found, cuts = bounded(items)
-    assert not cuts
-    assert found.accepts(b"a" * 50 + b"b")
-    assert not found.accepts(b"a")
-
-
 def test_budgets_of_parts_have_no_finite_automaton():
     with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
         bounded(nodes.seq(nodes.tokens(nodes.text(b"a"), 0, 3), nodes.text(b"b")))
-
-
-def test_a_rule_that_begins_with_itself_has_no_next_byte():
-    left = nodes.rule()
-    nodes.define(
-        left, nodes.alt(nodes.text(b"a"), nodes.seq(nodes.repeat(nodes.text(b"b")), left, nodes.text(b"c")))
-    )
-    with pytest.raises(AssertionError, match="begins with itself"):
-        Definition(left, LETTERS)
-    right = nodes.rule()
-    nodes.define(right, nodes.alt(nodes.text(b"a"), nodes.seq(nodes.text(b"b"), right)))
-    assert Definition(right, LETTERS).accepts(b"bba")
-
-
-def test_rules_without_texts_are_pruned():
-    lost = nodes.rule()
-    nodes.define(lost, nodes.seq(nodes.text(b"a"), lost))
-    assert pruned(lost) is nodes.NOTHING
-    assert pruned(nodes.alt(lost, nodes.text(b"b"))) is nodes.text(b"b")
-    assert Bytes(lost).is_empty
 
 
 def test_names_of_a_bag_begin_afresh():
@@ -154,26 +109,6 @@ def test_left_recursion_is_rewritten_and_the_texts_stay():
         steps, texts = Definition(found, LETTERS), {text.data for text in Enumeration(MOST).texts(node)}
         assert {word for word in WORDS if steps.accepts(word)} == texts, seed
     assert rewrote > 30
-
-
-def test_an_operator_between_two_of_its_own_rule_has_one_reading():
-    """``E -> E + E | - E | 1``: what comes after an operator need not be read again as a whole E."""
-    e = nodes.rule()
-    nodes.define(
-        e,
-        nodes.alt(
-            nodes.seq(e, nodes.text(b"+"), e),
-            nodes.seq(nodes.text(b"-"), e),
-            nodes.text(b"1"),
-            nodes.seq(e, e),
-        ),
-    )
-    steps = Definition(without_left_recursion(e), LETTERS)
-    at = steps.start
-    for byte in b"1+-1+1-11+1" * 5:
-        at = steps.byte(at, byte)
-        assert len(at) <= 6
-    assert steps.accepting(at)
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from random_programs import random_program
 
-import tractile as tt
 from tractile.constraints.program import nodes, spec
 from tractile.constraints.program.left_recursion import without_left_recursion
 from tractile.constraints.program.node import Kind, Node
@@ -16,7 +15,6 @@ from tractile.constraints.program.prune import pruned
 from tractile.constraints.program.tables import of_text, table
 from tractile.errors import UnsupportedConstraint
 
-C = tt.constraints
 A, B = nodes.text(b"a"), nodes.text(b"b")
 NAME, ANY = of_text(b"n"), table([(0, 97, 97, 0)], [0])
 LONGER, BACK = (
@@ -73,25 +71,6 @@ def test_random_programs_and_their_rewritings_are_legal():
             spec.check(without_left_recursion(pruned(root)))
         except UnsupportedConstraint:
             continue
-
-
-def test_constraints_of_every_kind_are_legal():
-    schema = {
-        "properties": {"a": {"type": "array", "items": {"enum": [1, "x", None]}, "uniqueItems": True}},
-        "patternProperties": {"^b": {"$ref": "#"}},
-        "minProperties": 1,
-        "required": ["a"],
-    }
-    for constraint in (
-        C.json_schema(schema),
-        C.regex(r"(a|b){2,5}é*"),
-        C.grammar('root ::= root "+" root | [0-9]{1,3}', syntax="gbnf"),
-        C.keywords(["alpha", "beta"], inflections=False),
-        C.json_schema(schema) & ~C.regex(".*x.*"),
-    ):
-        spec.check(constraint.program)
-        again = C.Constraint.from_bytes(constraint.to_bytes())
-        spec.check(again.program)
 
 
 def test_programs_are_checked_where_it_is_asked_for():

@@ -1,16 +1,13 @@
 """Answers of models that call tools, read as text and calls: what is drawn from the constraints is read back."""
 
 import html
-import json
 import random
 import re
 
 import jsonschema
 import pytest
 from call_texts import EMPTY, LISTS, TOOLS, WRITTEN, twice
-from pydantic import BaseModel
 
-import tractile as tt
 from tractile.constraints import Answer, Call, output_type, tool_calls
 from tractile.errors import FormatError
 
@@ -149,27 +146,3 @@ def test_names_may_have_signs_between_names_and_values(family, quote):
     text = EMPTY[family].replace("{}", f"{{,a:b}}:{quote},{quote},a:{{a::1}}}}")
     assert c.accepts(text)
     assert output_type(c).parse(text).calls == (Call("stop", {",a:b}": ",", "a": {"a:": 1}}),)
-
-
-class Pet(BaseModel):
-    """A pet."""
-
-    name: str
-    age: int = 1
-
-
-def test_functions_and_classes_are_called():
-    def add(a: int, b: int = 2) -> int:
-        return a + b
-
-    answer = output_type(tool_calls([add, Pet], "hermes")).parse(
-        'Two.<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
-        '\n<tool_call>\n{"name": "Pet", "arguments": {"name": "Tom"}}\n</tool_call> Done.'
-    )
-    assert [call() for call in answer.calls] == [3, Pet(name="Tom")]
-    assert answer.text == "Two. Done."
-    model, tokenizer = tt.embedded.load_lm()
-    asked = tool_calls(add, "hermes", choice="required", parallel=False)
-    found = tt.generate(model, tokenizer, "Tom has", asked, max_new_tokens=60)
-    assert isinstance(found.calls[0](), int)
-    assert json.loads(json.dumps(dict(found.calls[0].arguments))).keys() == {"a", "b"}

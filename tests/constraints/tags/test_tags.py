@@ -13,9 +13,7 @@ from counting import at_most
 import tractile as tt
 from tractile.constraints import (
     free,
-    json_schema,
     regex,
-    sections,
     structural_tag,
     tag,
     tool_calls,
@@ -75,18 +73,6 @@ def test_triggered_tags(ends, once):
     constraint = triggered(tags, ["ab", "ba"], until=ends or None, stop_after_first=once)
     for text in texts("abcd", 6):
         assert constraint.accepts(text) == reads(text, rules, ends, not once), text
-
-
-def test_budgets_of_sections():
-    thought = free(until="</t>").tokens(at_most=8)
-    fa = sections(thought, "=", json_schema({"type": "integer"}).tokens(at_most=2)).compile(BYTES)
-    for text, allowed in (
-        ("ab</t>=12", True),
-        ("abcd</t>=1", True),
-        ("abcde</t>=1", False),
-        ("</t>=123", False),
-    ):
-        assert fa.accepts_tokens([b + 1 for b in text.encode()] + [0]) == allowed, text
 
 
 def test_special_tokens_spell_their_text():
@@ -327,17 +313,3 @@ def test_free_text_may_end_at_hundreds_of_strings():
         text = free(until=[f"stop{i};" for i in range(500)])
     assert text.accepts("a stop7 stop499;")
     assert not text.accepts("stop1; stop2;")
-
-
-def test_a_finite_automaton_has_one_order_of_many_parameters():
-    schema = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(20)}}
-    constraint = structural_tag(
-        {"type": "json_schema", "style": "qwen_xml", "json_schema": schema, "any_order": True}
-    )
-    texts = [
-        "".join(f"<parameter={name}>1</parameter>" for name in names)
-        for names in (("p19", "p3"), ("p3", "p19"))
-    ]
-    assert [constraint.accepts(text) for text in texts] == [True, True]
-    assert [constraint.finite.accepts(text) for text in texts] == [False, True]
-    assert [each.keyword for each in constraint.finite.narrowed] == ["escapes", "order"]

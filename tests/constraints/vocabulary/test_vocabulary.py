@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import pickle
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from trained import CORPUS, byte_level
 
 import tractile as tt
 from tractile import constraints, token_bytes
-from tractile.constraints import Vocabulary, json_schema, regex
+from tractile.constraints import Vocabulary, regex
 from tractile.constraints.vocabulary.reading import vocabulary_of
 
 TEXTS = [
@@ -177,16 +176,6 @@ def test_trie(tokens):
         assert node == -1 if token is None else spelled[node] == token
 
 
-def test_a_used_vocabulary_is_copied_without_what_it_has_worked_out():
-    vocab = Vocabulary([*(bytes([byte]) for byte in range(256)), b"ab", None], eos_token_id=257)
-    for constraint in (regex("[a-z]{2,9}"), json_schema({"type": "string", "pattern": "^a+b$"})):
-        tt.gcd(constraint.compile(vocab), 9).start().bitmask()
-    again = pickle.loads(pickle.dumps(vocab))
-    assert again.token_bytes == vocab.token_bytes
-    assert again.fingerprint == vocab.fingerprint
-    assert "trie" not in vars(again)
-
-
 def test_a_tokenizer_is_read_once_until_its_tokens_change(monkeypatch):
     """For its vocabulary, and for the fingerprint that a language model and an automaton are compared by."""
     from transformers import PreTrainedTokenizerFast
@@ -239,18 +228,3 @@ def test_another_end_token_keeps_the_special_texts():
         vocabulary_of(given, 3)
     tokens = tt.gcd(constraints.grammar('start: "<call>"').compile(given, eos_token_id=1), 3)
     assert tokens.start(batch=1).mask()[0].tolist() == [False, False, True, False, False, False]
-
-
-def test_another_size():
-    given = spoken()
-    short, long = vocabulary_of(given, size=5), vocabulary_of(given, size=9)
-    assert short.token_bytes == given.token_bytes[:5]
-    assert long.token_bytes == [*given.token_bytes, None, None, None]
-    assert long.fingerprint == given.fingerprint
-    assert short.fingerprint == Vocabulary([b"a", b"b", None, None, None], 4).fingerprint
-    assert vocabulary_of(spoken(0), size=3).token_bytes == [None, b"b", b"<call>"]
-    with pytest.raises(
-        tt.errors.VocabularyMismatch, match="the end token is 4, but the model has only 4 outputs"
-    ):
-        vocabulary_of(given, size=4)
-    assert given.adapted(silent={0, 2}).token_bytes == [None, b"b", None, b"<end>", None, b"ab"]

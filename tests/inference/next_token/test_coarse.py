@@ -9,17 +9,10 @@ import torch
 
 import tractile as tt
 from tractile.constraints import json_schema
-from tractile.inference.next_token.pgcd import PGCDQuery
 
 VOCAB = tt.Vocabulary(
     [bytes([i]) for i in range(256)] + [b'", "', b'{"', b'": ', b"true", None], eos_token_id=260
 )
-
-
-def test_a_constraint_that_fits_is_its_own_guide():
-    constraint = json_schema({"enum": ["ab", "ac"]})
-    guide = constraint.compile(VOCAB).guide()
-    assert tt.count(guide, n=5) == tt.count(constraint.compile(VOCAB).finite, n=5)
 
 
 def accepted(fa, budget, tokens=()):
@@ -42,26 +35,6 @@ def parts():
     )
     hmm = tt.HMM.random(6, 261, seed=0)
     return fa, hmm
-
-
-def test_queries_agree_where_the_guide_is_exact(parts):
-    fa, hmm = parts
-    query, exact = tt.pgcd(hmm, fa, 12), tt.pgcd(hmm, fa.finite, 12)
-    assert isinstance(query, PGCDQuery)
-    assert query.coarse
-    budgets = torch.tensor([12, 9, 4])
-    query.start(3, budgets), exact.start(3, budgets)
-    for token in (b"[", b"true", b","):
-        assert torch.equal(query.mask(), exact.mask())
-        assert torch.equal(query.bitmask(), exact.bitmask())
-        for name in ("lookahead", "log_weights", "scores"):
-            assert torch.allclose(getattr(query, name)(), getattr(exact, name)(), atol=1e-5), name
-        assert torch.allclose(query.log_lookahead(), exact.log_lookahead(), atol=1e-5)
-        token = VOCAB.token_bytes.index(token)
-        allowed = query.mask()[:, token]
-        query.select(allowed), exact.select(allowed)
-        query.advance([token] * int(allowed.sum())), exact.advance([token] * int(allowed.sum()))
-    assert len(query.remaining) == 2
 
 
 @pytest.mark.long

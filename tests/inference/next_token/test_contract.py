@@ -15,12 +15,8 @@ from tractile.errors import VocabularyMismatch
 from tractile.inference import Boolean, Log, MaxProduct, Real
 from tractile.inference.next_token.gcd import GCDQuery
 from tractile.inference.next_token.generic import DenseQuery
-from tractile.inference.next_token.padded_step import PaddedMessages
-from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.next_token.product_query import ProductQuery
-from tractile.inference.next_token.product_step import ProductMessages
 from tractile.inference.next_token.product_tables import ProductTables
-from tractile.inference.next_token.protocol import NextTokenQuery
 
 every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
 
@@ -32,48 +28,7 @@ def problem(seed=0, horizon=4):
     return games.Problem(oracle.random_hmm(rng, 3, 3), oracle.OracleFSA(edges, [0], [0, 2], 3), horizon)
 
 
-def begun(kind, horizon=4, batch=3):
-    """A query after two tokens in rows of their own, with what its rows stand for."""
-    one = problem(horizon=horizon)
-    query, rows = kind.make(one).start(batch, horizon), games.Rows([horizon] * batch)
-    for tokens in ([0, 1, 0], [1, 2, 0]):
-        query.advance(torch.tensor(tokens[:batch]))
-        rows.advance(tokens[:batch])
-    return one, query, rows
-
-
 # ---------------------------------------------------------------------------------------------------------- answers
-
-
-@pytest.mark.parametrize("kind", [k for k in games.KINDS if k.by_mask and not k.boolean], ids=repr)
-def test_tokens_taken_back_within_what_is_kept_are_not_replayed(kind, monkeypatch):
-    one, query, rows = begun(kind)
-    replayed = []
-    for cls in (ProductMessages, PaddedMessages):
-        monkeypatch.setattr(cls, "advance_some", lambda *args: replayed.append(1))
-    query.select([2, 0])
-    rows.select([2, 0])
-    query.rollback(1)
-    rows.rollback(1)
-    games.check(kind, one, query, rows)
-    assert not replayed
-
-
-@every_kind
-def test_every_query_keeps_to_the_protocol(kind):
-    """One chain, one semiring, all that the protocol names, and a lookahead exactly where there is an HMM."""
-    _, query, _ = begun(kind)
-    for name in (n for n in vars(NextTokenQuery) if not n.startswith("_")):
-        assert hasattr(query, name), name
-    assert query.chain.vocab_size == query.vocab_size == 3
-    dense = isinstance(query, DenseQuery)
-    assert (query.automaton is None) == (dense and not isinstance(query.chain, tt.Automaton))
-    assert isinstance(query.semiring, Boolean) == kind.boolean
-    if query.horizon is not None and not dense:
-        generic = DenseQuery(query.chain, query.horizon, query.semiring)
-        generic.resume(torch.tensor([[0, 1], [1, 2], [0, 0]]), query.horizon)
-        torch.testing.assert_close(query.scores(), generic.scores(), check_dtype=False)
-    assert query.has_lookahead == (not dense and not kind.boolean)
 
 
 def test_a_wrong_token_in_one_copy_is_no_error_of_another():
@@ -182,17 +137,6 @@ def test_recovering_a_row_at_every_step_sweeps_once(name, monkeypatch):
             query.select([0, 0, 1])
             query.select([0, 2])
     assert len(made) == 1  # that in a wider range
-
-
-def test_an_hmm_of_several_precisions_is_taken_in_the_finest():
-    one = problem()
-    hmm = tt.HMM(
-        one.parts[0].initial_probs, one.parts[0].transition.weight, one.parts[0].emission_probs.float()
-    )
-    query = tt.pgcd(hmm, one.parts[1], 4).start(1)
-    generic = DenseQuery(hmm * one.parts[1], 4, Real()).start(1)
-    torch.testing.assert_close(query.log_weights(), generic.log_weights(), rtol=1e-5, atol=1e-6)
-    assert isinstance(query, PGCDQuery)
 
 
 def test_the_fastest_query_is_chosen():

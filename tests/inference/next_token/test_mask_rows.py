@@ -1,6 +1,5 @@
 """Rows of the Boolean next-token query: buffers, tokens and budgets that are refused, copies; masks near a budget's end."""
 
-import copy
 import random
 
 import numpy as np
@@ -37,27 +36,6 @@ def test_a_buffer_is_filled_however_it_is_laid_out(query):
     query.advance([VOCAB.token_bytes.index(b"{"), VOCAB.token_bytes.index(b"{")])
     assert torch.equal(query.bitmask(out=out), query.bitmask())
     assert not torch.equal(out, want)
-
-
-def test_rows_are_chosen_copied_and_end(query):
-    brace, eos = VOCAB.token_bytes.index(b"{"), VOCAB.eos_token_id
-    query.advance(torch.tensor([brace, brace]))
-    query.advance([VOCAB.token_bytes.index(b"}"), brace])  # the second is not allowed
-    assert query.mask()[0].nonzero().flatten().tolist() == [eos]
-    assert not query.mask()[1].any()
-    twin = copy.copy(query)
-    twin.select([0, 0])
-    twin.advance([eos, eos])
-    assert twin.ended().tolist() == [0, 0]
-    assert twin.mask().sum(1).tolist() == [1, 1]
-    assert query.remaining.tolist() == [498, 498]
-    assert twin.remaining.tolist() == [497, 497]
-    short = query.start(2, [3, 4])
-    short.advance([brace, brace])
-    logits = torch.zeros(2, len(VOCAB) + 3)
-    short.apply(logits)
-    assert torch.equal(logits[:, : len(VOCAB)] == 0, short.mask())
-    assert bool(logits[:, len(VOCAB) :].isinf().all())
 
 
 def test_masks_of_several_keywords_are_exact_where_searches_are_given_up():

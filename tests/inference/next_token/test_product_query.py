@@ -7,7 +7,6 @@ import torch
 from product_queries import product
 
 import tractile as tt
-from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Log
 from tractile.inference.next_token.generic import DenseQuery
 from tractile.layers import Categorical, Dense, Identity
@@ -102,43 +101,3 @@ def test_products_of_automata_are_constraints(seed):
     if budgets:
         both = tt.circuits.intersect(a, b)
         walk(tt.pgcd(chain, a * b, HORIZON), chain, both.determinize(), budgets)
-
-
-def test_a_guide_beside_the_constraint():
-    """Masks of the constraint; scores of what accepts more: any sequence of zeros and ones."""
-    constraint = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], V)
-    guide = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], V)
-    chain = hmm(0)
-    query, own = tt.pgcd(chain, constraint, 3, guide=guide).start(1), tt.pgcd(chain, guide, 3).start(1)
-    assert query.coarse
-    assert not own.coarse
-    query.advance([1]), own.advance([1])
-    allowed = tt.gcd(constraint, 3).start(1)
-    allowed.advance([1])
-    assert torch.equal(query.mask(), allowed.mask())
-    expected = own.lookahead().masked_fill(~allowed.mask(), -torch.inf)
-    torch.testing.assert_close(query.lookahead(), expected, rtol=0, atol=0)
-
-
-def test_states_that_lead_nowhere_cost_nothing():
-    edges = [(0, 0, 0), (0, 1, 1), (1, 0, 1)]
-    dead = [(1, 2, 2), (2, [0, 1], 3), (3, 0, 2), (4, 1, 1)]  # no way to accept, no way from the start
-    lean, fat = (tt.Automaton.from_edges(e, 0, [1], V) for e in (edges, edges + dead))
-    a, b = (tt.pgcd(hmm(0), fa, 4).start(2) for fa in (lean, fat))
-    assert a.nbytes == b.nbytes
-    for token in (0, 1):
-        torch.testing.assert_close(a.lookahead(), b.lookahead(), rtol=1e-12, atol=0)
-        assert torch.equal(a.mask(), b.mask())
-        a.advance([token] * 2), b.advance([token] * 2)
-
-
-def test_a_product_knows_its_factors():
-    one, two, (a, b) = hmm(0), hmm(1), two_automata(0)
-    every = one * two * a * b
-    assert every.factors == (one, two, a, b)
-    assert one.factors == (one,)
-    single = every.to(dtype=torch.float32)
-    assert [type(f) for f in single.factors] == [tt.HMM, tt.HMM, tt.Automaton, tt.Automaton]
-    assert single.factors[0].initial[0] is single.initial[0]
-    with pytest.raises(EvidenceError, match="must be an automaton"):
-        tt.gcd(one * a, 3)

@@ -104,31 +104,6 @@ def test_a_chain_that_is_not_normalised_needs_a_horizon():
         tt.NextToken(fsa.build(), None, Real())
 
 
-@given(data=st.data())
-@FEW
-def test_lcd_of_a_product_of_automata(data):
-    """The Boolean query at any length on fa * fb: the automaton of pairs of states."""
-    a, b = data.draw(oracle.fsas(2)), data.draw(oracle.fsas(2))
-    pairs = {(s, r): i for i, (s, r) in enumerate(itertools.product(range(8), repeat=2))}
-    both = oracle.OracleFSA(
-        [(pairs[s, r], v, pairs[d, e]) for s, v, d in a.edges for r, w, e in b.edges if v == w],
-        [pairs[s, r] for s in a.start for r in b.start],
-        [pairs[s, r] for s in a.accept for r in b.accept],
-        2,
-    )
-    query = tt.NextToken(a.build() * b.build(), None, Boolean())
-    if not oracle.alive(both, both.start):
-        with pytest.raises(BudgetTooSmall):
-            query.start(1)
-        return
-    query.start(1, 9)
-    rows = games.Rows([9])
-    for v in (0, 1, 1):
-        games.check(LCD, games.Problem(None, both, 9), query, rows)
-        query.advance(torch.tensor([v]))
-        rows.advance([v])
-
-
 # ----------------------------------------------------------------------------------------------------------- budgets
 
 
@@ -164,19 +139,6 @@ def test_budget_too_small_exactly_where_enumeration_says_so(data):
             with pytest.raises(BudgetTooSmall) as caught:
                 query.start(2, torch.tensor([lengths[-1], bad]))
             assert caught.value.given == bad
-
-
-def test_an_automaton_without_edges():
-    fsa = oracle.OracleFSA([], [0], [0], 2)
-    hmm = oracle.random_hmm(np.random.default_rng(0), 2, 2)
-    for query in queries(fsa, hmm, 2).values():
-        query.start(2, 0)
-        query.advance(torch.tensor([0, 1]))
-        assert not query.mask().any()
-        assert query.remaining.tolist() == [0, 0]
-        with pytest.raises(BudgetTooSmall) as caught:
-            query.start(1, 1)
-        assert caught.value.needed is None
 
 
 def test_queries_of_an_hmm_share_its_table_until_it_is_written_to(monkeypatch):

@@ -121,16 +121,3 @@ def test_a_million_steps_keep_nothing(name, capsys):
     with capsys.disabled():
         print(f"\n{name}: {objects:+,} objects, {mib:+.1f} MiB after the first 100,000 of 1,000,000 steps")
     assert mib < 32
-
-
-def test_rows_selected_again_and_again_are_kept_once():
-    """Between two tokens the path of rows back is one index, however often rows are selected."""
-    query = made("pgcd").start(BATCH, HORIZON)
-    query.advance([0] * BATCH)
-    before = query.log_weights()
-    for _ in range(100):
-        query.select([1, 0, 3, 2])
-    assert len(query._trail._entries) == 1
-    query.rollback(1)
-    query.advance([0] * BATCH)
-    torch.testing.assert_close(query.log_weights(), before)

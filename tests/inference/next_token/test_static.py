@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 from product_queries import padded, product
-from scripts import load
 from stand_ins import CUDA, Sliced
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -116,14 +115,6 @@ def test_automata_that_are_not_deterministic_and_other_chains_are_refused():
         padded(hmm, tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2), 3)
     with pytest.raises(CircuitError, match="an HMM"):
         padded(hmm * hmm, one, 3)
-
-
-def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
-    found = load("benchmarks/decoding_gpu.py").main(["--smoke"])
-    assert list(found) == ["unconstrained", "LCD", "GCD", "P-GCD, H = 16"]
-    assert all(time > 0 for time, _ in found.values())
-    assert [share for _, share in found.values()][2:] == [1, 1]
-    assert capsys.readouterr().out.count("|") > 30
 
 
 # ----------------------------------------------------------------------------------------------------- on a real GPU

@@ -89,13 +89,6 @@ def test_the_end_of_sequence_is_forced_once():
     assert open_ended.forced() == [[]]  # the text may end as it is
 
 
-def test_the_budget_forces_and_forbids():
-    query = tt.gcd(regex("(ab)*c").compile(AB), 4).start(3, [2, 3, 4])
-    assert query.forced() == [[5, 0], [], []]
-    assert query.validate([[4, 5, 0]] * 3).tolist() == [0, 3, 3]
-    assert query.validate([[5, 0], [1, 2, 5, 0], [1, 2, 5, 0]]).tolist() == [2, 0, 4]
-
-
 def test_limit_bounds_what_is_listed():
     fa = tt.Automaton.from_edges([(0, 1, 0)], 0, [0], 2)
     for query in (tt.lcd(fa).start(2), DenseQuery(fa, None, tt.inference.Boolean()).start(2)):
@@ -113,14 +106,3 @@ def test_canonical_tokens_are_forced_as_the_tokenizer_writes_them(text, tokenize
     assert query.forced() == [expected]
     assert query.forced(2) == [expected[:2]]
     assert tt.gcd(choice([text]).compile(tokenizer), 40).start(1).forced() == [[]]
-
-
-def test_forced_tokens_are_what_every_sample_has(tokenizer):
-    """Between the choices of a canonical constraint, the tokens that all completions within the budget begin with."""
-    fa = choice([" the cat sat", " the cat sang", " the dog"]).compile(tokenizer, canonical=True)
-    texts = [continuation(tokenizer, text) for text in (" the cat sat", " the cat sang", " the dog")]
-    query = tt.gcd(fa, 12).start(1)
-    shared = [a for a, *rest in zip(*texts, strict=False) if all(a == b for b in rest)][:1]
-    assert query.forced()[0] == shared
-    for ids in texts:
-        assert query.validate([[*ids, tokenizer.eos_token_id]]).tolist() == [len(ids) + 1]

@@ -1,4 +1,4 @@
-"""``oneOf`` of alternatives that have values in common, against ``jsonschema``, in both forms of what violates a schema."""
+"""Objects, against ``jsonschema``: alternatives that have values in common, members that must be there, closed ones."""
 
 import itertools
 import json
@@ -9,6 +9,8 @@ import pytest
 
 from tractile.constraints import json_schema
 from tractile.constraints.json import combinators
+from tractile.constraints.json.nodes import objects
+from tractile.errors import TooManyStates
 
 VALUES = [0, 1, "x", None]
 OBJECTS = [
@@ -82,3 +84,54 @@ def test_an_alternative_that_any_other_may_be(size):
         members = {"kind": kind, "at": at, "in": held, "box": box}
         value = {name: each for name, each in members.items() if each is not None}
         assert found.accepts(json.dumps(value)) == is_valid(value), value
+
+
+def letters(some):
+    """Objects that have each of these letters in some name."""
+    lacking = ({"not": {"propertyNames": {"pattern": f"^[^{each}]*$"}}} for each in some)
+    return {"allOf": [{"type": "object"}, *lacking]}
+
+
+def test_five_needed_letters_in_one_name_or_in_two():
+    found = json_schema(letters("abcde"))
+    assert found.accepts('{"abcde": 1}')
+    assert found.accepts('{"ab": 1, "cde": 1}')
+    assert not found.accepts('{"ab": 1, "cd": 1}')
+
+
+def test_more_than_can_be_told_apart_is_refused():
+    with pytest.raises(TooManyStates, match=r"members of which one must be there.*at /"):
+        json_schema(letters("abcdefghijkl"))
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_a_smaller_bound_changes_no_answer_but_to_an_error(monkeypatch, most):
+    monkeypatch.setattr(objects, "MOST_TOGETHER", most)
+    for size in range(1, 4):
+        schema = letters("abc"[:size])
+        if size > most:
+            with pytest.raises(TooManyStates):
+                json_schema(schema)
+            continue
+        found, valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
+        for value in itertools.permutations(["a", "ab", "c", "x"], 2):
+            assert found.accepts(json.dumps(dict.fromkeys(value, 1))) == valid(dict.fromkeys(value, 1))
+
+
+def test_unevaluated_properties_keep_their_meaning_in_closed_objects():
+    schema = {"properties": {"a": {"type": "integer"}}, "const": {"k": 1}, "unevaluatedProperties": False}
+    assert json_schema(schema, open_objects=False).is_empty()  # `const` evaluates no members
+
+
+def test_many_alternatives_that_exclude_each_other_are_closed():
+    kinds = [
+        {
+            "type": "object",
+            "properties": {f"p{i}": {"type": "string"}, "kind": {"const": i}},
+            "required": ["kind", f"p{i}"],
+        }
+        for i in range(30)
+    ]
+    constraint = json_schema({"anyOf": kinds}, open_objects=False)
+    assert constraint.accepts('{"p3": "x", "kind": 3}')
+    assert not constraint.accepts('{"p3": "x", "kind": 4}')
