@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypedDict
 
 import pytest
 import torch
-from pydantic import AfterValidator, BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 if sys.version_info < (3, 12):
     from typing_extensions import TypedDict
@@ -114,6 +114,16 @@ def test_texts_and_values_of_a_type(output, good, bad):
     assert [text for text in bad if kind.constraint.accepts(text)] == []
 
 
+@pytest.mark.parametrize(
+    "output", [Pet, Point, Movie, Tree, list[int], int | None, Size, Literal["yes", "no"], bool]
+)
+def test_what_the_model_writes_is_a_value_of_the_type(embedded, output):
+    value = tt.generate(*embedded, PROMPT, output, max_new_tokens=40)
+    assert TypeAdapter(output).validate_python(value) == value
+    if isinstance(output, type) and issubclass(output, BaseModel):
+        assert type(value) is output
+
+
 def test_calls_of_functions_and_classes(embedded):
     kind = output_type([get_weather, feed, Pet])
     text = '{"name": "get_weather", "arguments": {"city": "Oslo", "units": "f"}}'
@@ -160,6 +170,17 @@ def test_tools_of_every_family_may_be_functions():
     assert output_type([Tree]).parse(tree)() == Tree(value=1, left=Tree(value=2))
 
 
+def test_other_keyword_arguments():
+    def tag(name: str, **more: int) -> int:
+        return sum(more.values())
+
+    text = '{"name": "tag", "arguments": {"name": "n", "a": 1, "b": 2}}'
+    kind = output_type(tag)
+    assert kind.constraint.accepts(text)
+    assert kind.parse(text).arguments == {"name": "n", "a": 1, "b": 2}
+    assert kind.parse(text)() == 3
+
+
 def test_validators_are_part_of_the_condition(embedded):
     """p(x | the schema and the validator): the texts that it refuses have weight zero."""
     assert output_type(Even).constraint.accepts('{"n": 3}')
@@ -175,6 +196,22 @@ def test_validators_are_part_of_the_condition(embedded):
 
     with pytest.raises(tt.errors.NoParticleSurvived):
         tt.generate(*embedded, PROMPT, Annotated[int, AfterValidator(refused)], max_new_tokens=8)
+
+
+def test_prompts_in_one_batch_are_as_alone(embedded):
+    prompts = ["Tom has a pet.", "Sue saw a"]
+    together = tt.generate(*embedded, prompts, Pet, max_new_tokens=[40, 36], samples=2, seed=5)
+    alone = [
+        tt.generate(*embedded, text, Pet, max_new_tokens=budget, samples=2, seed=5 + i)
+        for i, (text, budget) in enumerate(zip(prompts, (40, 36), strict=True))
+    ]
+    assert together == alone
+    assert tt.generate(*embedded, [], Pet) == []
+    values, posteriors = tt.generate(
+        *embedded, prompts, int, max_new_tokens=8, posterior=True, hmm=load_hmm()
+    )
+    assert [type(value) for value in values] == [int, int]
+    assert all(isinstance(post, tt.inference.smc.Posterior) for post in posteriors)
 
 
 SHEEP, PIGS = ({"type": "object", "properties": {name: {"type": "integer", "maximum": 9, "minimum": 0}},
@@ -235,6 +272,24 @@ def test_outputs_that_do_not_fit_the_prompts(embedded):
         tt.generate(*embedded, [PROMPT] * 2, [SHEEP, 3])
     with pytest.raises(tt.errors.EvidenceError, match="max_new_tokens has 1 entries for 2 prompts"):
         tt.generate(*embedded, [PROMPT] * 2, [SHEEP, PIGS], max_new_tokens=[9])
+
+
+def test_a_validator_that_refuses_every_text_is_named_with_its_reason(embedded):
+    class Nobody(BaseModel):
+        name: Literal["Tom", "Ann"]
+
+        @field_validator("name")
+        @classmethod
+        def no_one(cls, name: str) -> str:
+            raise ValueError("nobody will do")
+
+    with pytest.raises(tt.errors.NoParticleSurvived) as caught:
+        tt.generate(*embedded, PROMPT, Nobody, max_new_tokens=24, particles=4)
+    said = str(caught.value)
+    assert "output refused all 4 texts" in said
+    assert "Nobody refuses '{" in said
+    assert "nobody will do" in said
+    assert "gcd" not in said
 
 
 def test_what_is_refused(embedded, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from networks import llama
 from smc_reference import Fsa, as_automaton
-from transformers import LlamaForCausalLM
+from transformers import GenerationConfig, LlamaForCausalLM
 
 import tractile as tt
 
@@ -72,6 +72,25 @@ def test_every_output_satisfies_the_constraint_within_the_budget(model, settings
         assert satisfied(tokens), tokens
 
 
+def test_out_of_budget_without_an_end_only_end_of_sequence_is_offered(model):
+    """An automaton that also accepts a text without its end: the budget may be used up before the end."""
+    open_ended = as_automaton(Fsa(EDGES, 0, [2, 3], V, EOS))
+    processor = tt.ConstraintLogitsProcessor(open_ended, max_new_tokens=4)
+    outputs = generate(model, processor, max_new_tokens=20, do_sample=True, num_return_sequences=20)
+    assert all(map(satisfied, outputs))
+    assert {tokens.index(EOS) for tokens in outputs} >= {3, 4}
+
+
+def test_a_processor_can_be_used_again(model):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=8)
+    first = generate(model, processor, do_sample=True, max_new_tokens=8)
+    assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
+    shorter = PROMPTS[1:2, :2]
+    assert all(map(satisfied, generate(model, processor, prompts=shorter, do_sample=True, max_new_tokens=8)))
+    processor.reset()
+    assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
+
+
 def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
     """The formula of the module, of a query that reads the row from its beginning."""
     fa = as_automaton(FSA)
@@ -113,6 +132,18 @@ def test_rows_that_grow_shrink_and_are_exchanged(hmm, strength, mixture):
                     torch.testing.assert_close(score, expected, rtol=1e-6, atol=1e-6)
             length = int(torch.randint(7, (), generator=generator))
             rows = [rows[int(torch.randint(3, (), generator=generator))] for _ in rows]
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_beams_of_equal_prompts_keep_their_own_budgets(model, hmm):
+    prompts = PROMPTS[1:2].repeat(3, 1)
+    for budgets in ([9, 3, 5], [3, 5, 9]):
+        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budgets)
+        together = generate(model, processor, prompts, num_beams=3, do_sample=False, max_new_tokens=9)
+        for budget, tokens in zip(budgets, together, strict=True):
+            alone = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
+            (expected,) = generate(model, alone, prompts[:1], num_beams=3, do_sample=False, max_new_tokens=9)
+            assert tokens[:budget] == expected[:budget]
 
 
 @pytest.fixture(scope="module")
@@ -244,6 +275,13 @@ def test_a_prefix_that_cannot_be_finished_is_refused(prefix, budget, needed):
     assert needed is None or (caught.value.given, caught.value.needed) == (budget, needed)
 
 
+def test_outputs_beyond_the_vocabulary_are_never_offered():
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=7)
+    scores = processor(torch.tensor([[1]]), torch.zeros(1, V + 5))
+    assert scores.shape == (1, V + 5)
+    assert bool(scores[0, V:].isneginf().all())
+
+
 def test_errors():
     fa = as_automaton(FSA)
     with pytest.raises(tt.errors.BudgetTooSmall):
@@ -259,6 +297,31 @@ def test_errors():
         tt.ConstraintLogitsProcessor(as_automaton(Fsa(EDGES, 0, [3], V)), max_new_tokens=7)
 
 
+WORD = r"[ab]{6}( [ab]{6}){0,9}\."
+
+
+@pytest.mark.filterwarnings("ignore:Using the model-agnostic default:UserWarning")
+@pytest.mark.parametrize(
+    "settings", [{"max_new_tokens": 24}, {"max_length": 27}, {}, {"generation_config": 18}]
+)
+@pytest.mark.parametrize("decoding", [{"do_sample": True, "num_return_sequences": 10}, {"num_beams": 3}])
+def test_the_budget_is_that_of_generate(settings, decoding):
+    """Without a budget of its own the processor has the one of ``generate``, also its default of 20 tokens."""
+    model, tokenizer = tt.embedded.load_lm()
+    constraint = tt.constraints.regex(WORD)
+    prompt = tokenizer("I am", return_tensors="pt", return_token_type_ids=False)
+    processor = tt.ConstraintLogitsProcessor(constraint, tokenizer=tokenizer)
+    if "generation_config" in settings:
+        settings = {"generation_config": GenerationConfig(max_new_tokens=settings["generation_config"])}
+    torch.manual_seed(0)
+    ids = model.generate(
+        **prompt, **settings, **decoding, logits_processor=[processor], pad_token_id=tokenizer.eos_token_id
+    )
+    for row in ids[:, prompt.input_ids.shape[1] :]:
+        assert constraint.accepts(tokenizer.decode(row, skip_special_tokens=True))
+        assert tokenizer.eos_token_id in row
+
+
 def test_a_budget_that_generate_would_cut_is_refused(model):
     processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=9)
     with pytest.raises(tt.errors.EvidenceError, match=r"max_new_tokens is 9, but generate ends after 8"):
@@ -266,6 +329,27 @@ def test_a_budget_that_generate_would_cut_is_refused(model):
     assert all(map(satisfied, generate(model, processor, max_new_tokens=9)))
     listed = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=[4, 8, 5])
     assert all(map(satisfied, generate(model, listed, max_new_tokens=12)))
+
+
+def test_one_processor_follows_the_budgets_of_several_calls(model):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA))
+    for budget in (4, 9, 3):
+        processor.reset()
+        assert all(map(satisfied, generate(model, processor, max_new_tokens=budget, do_sample=True)))
+    processor.reset()
+    with pytest.raises(tt.errors.BudgetTooSmall):
+        generate(model, processor, max_new_tokens=2)
+
+
+def test_an_assistant_has_the_budget_of_the_generate_that_it_helps(model):
+    found = generate(
+        model,
+        tt.ConstraintLogitsProcessor(as_automaton(FSA)),
+        PROMPTS[1:2],
+        max_new_tokens=9,
+        assistant_model=llama(V, initializer_range=0.4, bos_token_id=1, eos_token_id=EOS, pad_token_id=PAD),
+    )
+    assert all(map(satisfied, found))
 
 
 def test_outside_of_generate_a_budget_must_be_given():

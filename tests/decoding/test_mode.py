@@ -113,6 +113,23 @@ def test_the_gap_covers_the_truth(edges, n, width, passes, zero, ended, seed):
     assert found.greedy_log_prob == pytest.approx(greedy_by_hand(lm, fsa, n))
 
 
+def test_more_passes_narrow_the_gap():
+    """Greedy takes token 0 and is lost; the better text is found once the beams go back."""
+    table = {(): [0.6, 0.4], (0,): [0.5, 0.5], (1,): [0.01, 0.99]}
+    lm = tt.lm.TableLM({key: torch.tensor(row).log() for key, row in table.items()})
+    fsa = Fsa([(0, [0, 1], 0)], 0, [0], V - 1)
+    given = {"max_new_tokens": 6, "width": 1}
+    found = [tt.mode(lm, None, [], as_automaton(fsa), passes=passes, **given) for passes in (1, 6, 12, 60)]
+    assert [one.passes for one in found[:2]] == [6, 6]
+    assert found[0].log_prob == found[0].greedy_log_prob == pytest.approx(math.log(0.6 * 0.5**5))
+    gaps = [one.gap for one in found]
+    assert gaps == sorted(gaps, reverse=True)
+    assert not found[0].certified
+    assert found[-1].certified
+    assert found[-1].token_ids == (1,) * 6
+    assert found[-1].log_prob == pytest.approx(math.log(0.4 * 0.99**5))
+
+
 # ------------------------------------------------------------ of a neural model
 
 
@@ -195,6 +212,13 @@ def test_an_interrupt_gives_what_was_found():
         assert found.log_prob <= best + 1e-9 <= found.upper_bound + 2e-9
     with pytest.raises(KeyboardInterrupt):
         tt.mode(Stops(2), None, [], as_automaton(fsa), max_new_tokens=N)
+
+
+def test_the_greedy_text_is_finished_in_no_time():
+    lm, fsa = CASES["exact"]
+    found = tt.mode(lm, None, [], as_automaton(fsa), max_new_tokens=N, width=1, seconds=0)
+    assert found.passes == N
+    assert found.log_prob == found.greedy_log_prob
 
 
 def test_progress_shows_the_gap(capsys):

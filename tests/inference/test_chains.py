@@ -47,6 +47,18 @@ def empty(model):
     )
 
 
+@given(st.data())
+@FEW
+def test_count(data):
+    vocab_size, n = data.draw(st.sampled_from(oracle.SHAPES))
+    fsa = data.draw(oracle.fsas(vocab_size))
+    evidence, weights = data.draw(oracle.evidence(dict.fromkeys(range(n), vocab_size), batch=1))
+    positive = [(w[:1] > 0) * 1.0 for w in weights]
+    chain = fsa.build()
+    assert tt.count(chain, evidence, n=n) == oracle.sums((fsa.total(n) > 0) * 1.0, positive)[0]
+    assert tt.count(chain, evidence, n=n, paths=True) == oracle.sums(fsa.paths(n), positive)[0]
+
+
 @pytest.mark.parametrize(("symbols", "n"), [(3, 30), (2, 51), (2, 53), (3, 32), (7, 18), (2, 60), (7, 200)])
 def test_large_counts_are_exact(symbols, n):
     fsa = tt.Automaton.from_edges([(0, list(range(symbols)), 0)], 0, [0], vocab_size=symbols)
@@ -151,6 +163,11 @@ def test_what_is_observed_must_be_possible_where_nothing_is_left_to_choose():
             query(sure, evidence=torch.tensor([[0, 0], [0, 1]]))
 
 
+def test_numpy_integers_are_evidence():
+    for some, same in ({0: np.int64(1)}, {0: 1}), ({0: {np.int32(1), np.uint8(0)}}, {0: {1, 0}}):
+        assert tt.log_marginal(HMM, some, n=2) == tt.log_marginal(HMM, same, n=2)
+
+
 @pytest.mark.parametrize("lengths", [[3], [-1], [1, 1]])
 def test_lengths_that_do_not_fit_are_refused(lengths):
     with pytest.raises(EvidenceError, match="lengths"):
@@ -163,6 +180,13 @@ def test_lengths_that_do_not_fit_are_refused(lengths):
 def test_query_variables_that_are_not_there_are_refused(variable):
     with pytest.raises(EvidenceError, match="query variables"):
         tt.conditional(HMM, None, variable, n=2)
+
+
+def test_a_tensor_of_truth_values_says_which_tokens_are_allowed():
+    allowed = torch.tensor([[[True, False, True], [False, True, True], [True, True, False]]])
+    expected = tt.log_marginal(HMM, allowed.double())
+    assert_log_close(tt.log_marginal(HMM, allowed), expected)
+    assert_log_close(tt.log_marginal(HMM, allowed[0]), expected)
 
 
 @pytest.mark.parametrize("evidence", [None, {0: 1}, 3, torch.tensor(2)])
@@ -187,3 +211,22 @@ def test_marginals_keep_every_possible_value():
         assert float(tables[1][0, 2]) == -np.inf
         for v, table in tables.items():
             torch.testing.assert_close(table, tt.conditional(model, None, v, n=n))
+
+
+@pytest.mark.parametrize("weight", [1e-50, 1e50])
+def test_soft_evidence_beyond_the_range_of_the_model(weight):
+    hmm = tt.HMM.random(37, 4)
+    evidence = torch.full((1, 2, 4), weight, dtype=torch.float64)
+    for model in (hmm, hmm.unroll(2)):
+        found = float(tt.log_marginal(model, evidence))
+        assert found == pytest.approx(2 * np.log(weight), rel=1e-6)
+    uneven = {0: torch.tensor([1, weight, 0, 0], dtype=torch.float64)}
+    expected = tt.log_marginal(hmm, torch.tensor([[1]])) + np.log(weight)
+    only = {0: torch.tensor([0, weight, 0, 0], dtype=torch.float64)}
+    torch.testing.assert_close(tt.log_marginal(hmm, only, n=1), expected.double())
+    torch.testing.assert_close(
+        tt.conditional(hmm, uneven, 1, n=2).logsumexp(1),
+        torch.zeros(1, dtype=torch.float64),
+        atol=1e-6,
+        rtol=0,
+    )

@@ -8,7 +8,7 @@ import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, EvidenceError
 from tractile.inference import Evidence, expectation, expected_counts, k_best, marginals
-from tractile.layers import Categorical
+from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Sum
 
 HMM = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
 QUERIES = {
@@ -76,6 +76,16 @@ def test_an_impossible_row_is_named(query):
     ask = (QUERIES | STATES | {"expected_counts": expected_counts})[query]
     with pytest.raises(EvidenceError, match="row 1 of the evidence has probability zero"):
         ask(certain, torch.tensor([[0, 0], [1, 1]]))
+
+
+def test_the_expectation_of_one_variable_beside_a_continuous_one():
+    circuit = tt.Circuit()
+    parts = (
+        circuit.input(Categorical(torch.tensor([[0.5, 0.5], [0.1, 0.9]])), 0),
+        circuit.input(Gaussian(torch.tensor([0.0, 3.0]), torch.ones(2)), 1),
+    )
+    circuit.sum(Sum(Dense(torch.tensor([[0.25, 0.75]]))), circuit.product(Hadamard(), *parts))
+    assert expectation(circuit, {0: torch.tensor([0.0, 1.0])}).tolist() == pytest.approx([0.8])
 
 
 def test_a_parameter_written_to_behind_torch_is_read_again():

@@ -4,18 +4,23 @@ import numpy as np
 import pytest
 import torch
 from chain_tables import markov, table
+from oracle import log
 from scipy import stats
 
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, EvidenceError
 from tractile.inference import alpha_divergence, chi_squared, hellinger, power, renyi_divergence
-from tractile.layers import Categorical, Gaussian
+from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Sum
 
 
 def normalised(circuit):
     p = table(circuit)
     return p / p.sum()
+
+
+def xlogy(x, y):
+    return np.where(x > 0, x * log(np.where(x > 0, y, 1)), 0).sum()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -70,6 +75,24 @@ def test_divergences_have_derivatives():
         assert torch.autograd.gradcheck(lambda x, y, ask=ask: ask(coins(x), coins(y)), (p, q))
 
 
+def test_entropies_of_chains():
+    """A Markov chain is an HMM whose tokens are its states."""
+    a = torch.tensor([[0.3, 0.7], [0.6, 0.4]], dtype=torch.float64)
+    markov_chain = tt.HMM(torch.tensor([0.2, 0.8], dtype=torch.float64), a, torch.eye(2, dtype=torch.float64))
+    fair = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
+    p = normalised(markov_chain.unroll(4))
+    assert tt.entropy(markov_chain, n=4).item() == pytest.approx(-xlogy(p, p))
+    divergence = tt.inference.kl_divergence(markov_chain, fair, n=4).item()
+    assert divergence == pytest.approx(xlogy(p, p) + 4 * np.log(2))
+    hidden = tt.HMM.random(2, 2, dtype=torch.float64)
+    assert tt.inference.cross_entropy(hidden, markov_chain, n=4).item() == pytest.approx(
+        -xlogy(normalised(hidden.unroll(4)), p)
+    )
+    odd = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)], 0, [1], 2)
+    assert tt.inference.cross_entropy(fair, odd, n=4) == torch.inf
+    assert tt.inference.kl_divergence(odd, fair, n=4).item() == pytest.approx(np.log(2))
+
+
 def test_what_is_missing_is_named():
     hidden, fair = tt.HMM.random(2, 2), tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], vocab_size=2)
     with pytest.raises(CircuitError, match=r"entropy.*joint=True.*not deterministic"):
@@ -80,6 +103,9 @@ def test_what_is_missing_is_named():
         tt.inference.kl_divergence(hidden, fair, n=3)
     with pytest.raises(CircuitError, match="variables"):
         tt.inference.cross_entropy(fair.unroll(2), fair.unroll(3))
+
+
+# ---------------------------------------------------------------------------------------------- expectation, marginals
 
 
 # ------------------------------------------------------------------------------------------------- sampling, MPE, k-best
@@ -95,6 +121,19 @@ def test_k_best_asks_for_one_row_and_finite_variables():
     c.input(Gaussian(torch.zeros(1), torch.ones(1)), 0)
     with pytest.raises(CircuitError, match="continuous"):
         tt.inference.k_best(c, 1)
+
+
+def test_samples_where_hidden_states_differ_by_more_than_a_float_can():
+    """float32 loses e⁻²⁰⁰ beside 1 in one column; the branch of the evidence is still found."""
+    c = tt.Circuit()
+    tiny = torch.tensor([[1.0, 1e-30]])
+    inputs = [c.input(Categorical(torch.cat([tiny, tiny.flip(1)])), v) for v in range(8)]
+    c.sum(Sum(Dense(torch.tensor([[1.0, 1e-30]]))), c.product(Hadamard(), *inputs))
+    x = tt.sample(c, 3, [0, 1, 0, 1, 0, 1, 0, None])
+    assert x[:, 7].tolist() == [0, 0, 0]  # three ones and four zeros: the second branch is 1e-60 as likely
+    some = torch.tensor([[0] * 3 + [1] * 5, [1] * 8, [0] * 7 + [1]])
+    expected = torch.tensor([-120.0, -30, -30], dtype=torch.float64) * np.log(10)
+    torch.testing.assert_close(tt.log_marginal(c, some), expected, rtol=1e-6, atol=0)
 
 
 def test_a_support_that_lacks_one_value_of_very_many():

@@ -18,15 +18,18 @@ from tractile.circuits import builders
 from tractile.circuits.parameters import blocks
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import Evidence, Real, Trainable, em, em_step, expected_counts
+from tractile.inference.queries.counts import counts_by_derivatives
 from tractile.layers import (
     Bernoulli,
     Categorical,
     Dense,
     Gaussian,
     Hadamard,
+    Identity,
     Incidence,
     Indicator,
     Kron,
+    Monarch,
     Sum,
 )
 
@@ -89,6 +92,28 @@ def test_em_never_lowers_the_likelihood(name, random):
     assert type(fit.model) is type(model)
 
 
+def test_em_on_real_variables(random):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(150, 2, generator=generator, dtype=F64)
+    x = torch.cat([0.5 * x[:60] + torch.tensor([2.0, -1.0]), x[60:] - torch.tensor([2.0, 0.0])])
+    x[::9, 1] = torch.nan
+
+    def inputs(variable, units):
+        means = 2 * torch.randn(units, generator=random.generator, dtype=F64)
+        return Gaussian(means, torch.full_like(means, 4.0))
+
+    mixture = builders.cp([inputs(v, 2) for v in range(2)], random.rows(2))
+    fit = em(mixture, x, epochs=30, tolerance=-1.0)
+    assert (np.diff(fit.log_likelihoods) > -1e-12).all()
+    means = sorted(float(m) for m in fit.model.layer(0).mean)
+    assert means == [pytest.approx(-2, abs=0.4), pytest.approx(2, abs=0.4)]  # four standard errors
+    chain = tt.circuits.Chain(
+        (random.rows(2),), Identity(2), inputs(0, 2), Dense(random.rows(2, 2)), (torch.ones(2, dtype=F64),)
+    )
+    fit = em(chain, x.nan_to_num()[:50], epochs=10, tolerance=-1.0)
+    assert (np.diff(fit.log_likelihoods) > -1e-12).all()
+
+
 def test_gaussian_step_is_the_weighted_moments(random):
     mean, variance, w = (
         torch.tensor([0.0, 1.5], dtype=F64),
@@ -112,6 +137,48 @@ def test_variances_stay_above_their_floor():
     new = em(circuit, torch.full((5, 1), 3.0, dtype=F64), epochs=3).model
     assert new.layer(0).mean.item() == pytest.approx(3)
     assert new.layer(0).variance.item() == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+@pytest.mark.parametrize("pseudocount", [0.0, 0.3])
+def test_em_on_an_hmm_is_baum_welch(transition, pseudocount):
+    """The forward-backward pass, against derivatives of log p; some tokens are unobserved, some weights zero."""
+    hmm, data = tt.HMM.random(4, 5, transition, dtype=F64), tokens(20, 6, 5, missing=0.1)
+    emission = hmm.emission_probs.clone()
+    emission[1, :2] = emission[3, 4] = 0
+    hmm = tt.HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
+    counts, general = expected_counts(hmm, data), counts_by_derivatives(hmm, data)
+    assert_log_close(counts.log_likelihood, general.log_likelihood)
+    weights = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    for weight in weights:
+        torch.testing.assert_close(counts.of(weight), general.of(weight))
+    new, _ = em_step(hmm, data, pseudocount=pseudocount)
+    half, _ = em_step(hmm, data, pseudocount=pseudocount, step=0.5)
+    steps = [[m.initial_probs, *m.transition.parameters(), m.emission_probs] for m in (new, half)]
+    for weight, after, between in zip(weights, *steps, strict=True):
+        expected = general.of(weight) + pseudocount * (weight > 0)
+        torch.testing.assert_close(after, expected / expected.sum(-1, keepdim=True))
+        torch.testing.assert_close(between, (weight + after) / 2)
+
+
+def test_factors_that_are_one_tensor():
+    """A Monarch transition with one weight in both places: its counts are those of both."""
+    weight = torch.rand(2, 2, 2, generator=torch.Generator().manual_seed(0), dtype=F64).softmax(-1)
+    random, data = tt.HMM.random(4, 5, dtype=F64), tokens(20, 6, 5)
+    hmm = tt.HMM(random.initial_probs, Monarch([weight, weight]), random.emission_probs)
+    apart = tt.HMM(random.initial_probs, Monarch([weight, weight.clone()]), random.emission_probs)
+    counts = expected_counts(apart, data)
+    total = sum(counts.of(w) for w in apart.transition.parameters())
+    torch.testing.assert_close(expected_counts(hmm, data).of(weight), total)
+
+
+def test_counts_of_rows_of_several_lengths_are_those_of_each():
+    lengths = torch.tensor([3, 1])
+    hmm, x = tt.HMM.random(2, 2, dtype=F64), torch.tensor([[0, 1, 1], [1, 0, 0]])
+    whole = expected_counts(hmm, x, lengths)
+    parts = [expected_counts(hmm, x[:1]), expected_counts(hmm, x[1:, :1])]
+    for p in (hmm.initial_probs, hmm.transition.weight, hmm.emission_probs):
+        torch.testing.assert_close(whole.of(p), sum(part.of(p) for part in parts))
 
 
 @given(st.data())
@@ -160,6 +227,28 @@ def test_counts_of_a_table_from_fewer_parameters(random):
         counts.of(torch.ones(1))
 
 
+def test_a_sum_over_several_children_is_normalised_jointly(random):
+    """Brute force: the two weights of a mixture are the mean posteriors of its components."""
+    w = torch.tensor([0.3, 0.7], dtype=F64)
+    parts = [random.categorical(3)(0, 1) for _ in range(2)]
+    circuit = tt.Circuit()
+    nodes = [circuit.input(layer, 0) for layer in parts]
+    circuit.sum(Sum(Dense(w[None, :1].clone()), Dense(w[None, 1:].clone())), *nodes)
+    data = torch.tensor([[0], [0], [2], [1]])
+    new, _ = em_step(circuit, data)
+    joint = torch.stack([w[k] * parts[k].weight[0, data[:, 0]] for k in range(2)])
+    torch.testing.assert_close(
+        torch.cat([op.weight[0] for op in new.layer(2).operators]), (joint / joint.sum(0)).mean(1)
+    )
+    mixed = tt.Circuit()
+    nodes = [mixed.input(random.categorical(3)(0, 2), 0) for _ in range(2)]
+    mixed.sum(Sum(Dense(random.rows(1, 2))), mixed.sum(Sum(Dense(w.diag()), Dense((1 - w).diag())), *nodes))
+    new = em_step(mixed, data)[0]
+    first, second = (op.weight for op in new.layer(2).operators)
+    torch.testing.assert_close(first + second, torch.eye(2, dtype=F64))
+    assert_log_close(tt.partition(new), 0.0)
+
+
 def test_tied_parameters_add_up(random):
     """One transition used twice: its counts and its gradient are the sums over its two uses, and it stays one."""
     shared = random.rows(2, 2)
@@ -191,6 +280,32 @@ def test_tied_in_two_ways_is_refused():
     circuit.sum(Sum(Dense(w), Dense(w)), a, b)
     with pytest.raises(CircuitError, match="tied"):
         blocks(circuit)
+
+
+def test_mini_batches_and_stochastic_steps(random):
+    model, data = models(random)["latent tree"], tokens(200, 5, 3)
+    before = float(tt.log_marginal(model, data).mean())
+    full = em(model, data, epochs=30).log_likelihoods[-1]
+    for options in ({"batch_size": 40, "step": 0.3}, {"batch_size": 10, "step": lambda t: (t + 2) ** -0.6}):
+        fit = em(model, data, epochs=6, pseudocount=0.01, **options)
+        after = float(tt.log_marginal(fit.model, data).mean())
+        assert after > before + 0.6 * (full - before)
+        assert len(fit.log_likelihoods) == 6
+        again = em(model, data, epochs=6, pseudocount=0.01, **options)
+        assert fit.log_likelihoods == again.log_likelihoods
+
+
+def test_rows_of_different_lengths():
+    hmm, data = tt.HMM.random(3, 4, dtype=F64), tokens(40, 6, 4)
+    lengths = torch.randint(1, 7, (40,), generator=torch.Generator().manual_seed(3))
+    fit = em(hmm, data, epochs=5, lengths=lengths, tolerance=-1.0)
+    assert (np.diff(fit.log_likelihoods) > -1e-12).all()
+    assert fit.log_likelihoods[0] == pytest.approx(tt.log_marginal(hmm, data, lengths=lengths).mean().item())
+    batches = em(hmm, data, epochs=5, lengths=lengths, batch_size=20, step=0.5)
+    assert (
+        tt.log_marginal(batches.model, data, lengths=lengths).sum()
+        > tt.log_marginal(hmm, data, lengths=lengths).sum()
+    )
 
 
 def test_em_stops_when_it_gains_nothing(random):
@@ -387,6 +502,18 @@ def test_counts_of_a_weight_below_the_normal_range(kind):
     assert all(weight.dtype == torch.float32 for weight in new.parameters())
 
 
+def test_a_step_where_products_of_weights_leave_the_range_of_float64():
+    e = 1e-200
+    rows = torch.tensor([[1 - e, e], [e, 1 - e]], dtype=torch.float64)
+    hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=torch.float64), rows, rows.clone())
+    better, log_likelihood = tt.inference.em_step(hmm, torch.tensor([[0, 1, 1]]))
+    # ½ e each: from state 0 to 1 after the first token, or in state 1 throughout, surprised by it.
+    assert log_likelihood.item() == pytest.approx(math.log(e))
+    torch.testing.assert_close(better.initial_probs, hmm.initial_probs)
+    torch.testing.assert_close(better.transition.weight, torch.tensor([[0.0, 1], [0, 1]]).double())
+    torch.testing.assert_close(better.emission_probs, torch.tensor([[1.0, 0], [0.2, 0.8]]).double())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -419,3 +546,10 @@ def test_em_takes_lists_and_arrays():
     for fit in fits:
         torch.testing.assert_close(fit.model.emission_probs, torch.tensor([[1 / 3, 2 / 3]]))
         assert fit.log_likelihoods == fits[0].log_likelihoods
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_counts_in_16_bits_may_be_large(dtype):
+    coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]).to(dtype=dtype)
+    counts = tt.inference.expected_counts(coin, torch.tensor([[1, 1, 0]] * 30_000))
+    assert counts.of(coin.emission_probs).tolist() == [[30_000.0, 60_000.0]]

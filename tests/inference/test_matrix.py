@@ -19,7 +19,7 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile.circuits import is_structured_decomposable
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, NextToken, Real
 from tractile.inference.engine import passes
 from tractile.layers import Categorical, Dense, Hadamard, Sum
 
@@ -281,6 +281,39 @@ def test_chains(kind, data):
     check_decoding(case, chain, evidence, {"n": n})
     check_expectations(case, chain, evidence, {"n": n}, rng)
     check_open(case, chain.unroll(n), evidence)
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@pytest.mark.parametrize("inputs", zoo.DISCRETE)
+@given(data=st.data())
+@settings(max_examples=3, deadline=None, phases=SEEDS)
+def test_next_token_of_every_chain_in_every_semiring(inputs, semiring, data):
+    """Rows with budgets of their own, at every prefix of random walks."""
+    operator = data.draw(st.sampled_from(list(zoo.LEAVES)))
+    model, horizon = data.draw(zoo.zoo_chains(operator=operator, inputs=inputs))
+    kind = SEMIRINGS[semiring]
+    mode = "paths" if kind == "support" else kind
+    tables = {n: getattr(model, mode)(n) for n in range(1, horizon + 1)}
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    budgets = torch.tensor(rng.integers(1, horizon + 1, 3))
+    query = NextToken(model.build(), horizon, semiring())
+    query.resume(torch.zeros(3, 0, dtype=torch.long), budgets)
+    prefixes = [()] * 3
+    for step in range(horizon):
+        expected = np.zeros((3, model.vocab_size))
+        for i, n in enumerate(budgets.tolist()):
+            if step < n:
+                rest = tables[n][prefixes[i]].reshape(model.vocab_size, -1)
+                expected[i] = rest.max(1) if mode == "best" else rest.sum(1)
+        expected = (expected > 0) * 1.0 if kind == "support" else expected
+        assert_log_close(query.log_weights(), log(expected), 1e-6 if semiring is Boolean else 1e-9)
+        assert query.mask().tolist() == (expected > 0).tolist()
+        tokens = rng.integers(0, model.vocab_size, 3)
+        query.advance(torch.tensor(tokens))
+        prefixes = [
+            (*p, int(v)) if step < n else p
+            for p, v, n in zip(prefixes, tokens, budgets.tolist(), strict=True)
+        ]
 
 
 # ------------------------------------------------------------------------------------------------- samples, derivatives

@@ -141,6 +141,10 @@ def forward(case, prefix):
     return oracle.log(alpha) + log_p, state, log_p
 
 
+def test_long_sequences_of_rare_tokens():
+    check_long_queries(hidden=16, vocab_size=2_000, n=300, states=60)
+
+
 @pytest.mark.slow
 def test_the_largest_case():
     """H = 256, V = 32,000, n = 4,096 and 500 states: minutes, and several gigabytes."""
@@ -175,7 +179,55 @@ def test_a_prefix_that_the_hmm_gives_no_probability():
     assert not query.log_lookahead().isnan().any()
 
 
+def test_states_from_which_nothing_is_accepted():
+    """Dead ends are masked, have no weight and make no nan, in every query."""
+    # state 1 is a trap, state 2 accepts and is left by nothing
+    edges = [(0, 0, 0), (0, 1, 1), (1, 1, 1), (0, 2, 2)]
+    fsa = tt.Automaton.from_edges(edges, 0, [2], 3)
+    hmm = tt.HMM.random(3, 3, dtype=torch.float64)
+    for query in (tt.gcd(fsa, 4), tt.lcd(fsa), tt.pgcd(hmm, fsa, 4), tt.NextToken(hmm * fsa, 4, Real())):
+        query.start(1)
+        assert query.mask()[0].tolist() == ([True, False, False] if query.horizon else [True, False, True])
+        assert not query.scores().isnan().any()
+        query.advance(torch.tensor([1]))  # into the trap
+        assert not query.mask().any()
+        assert query.log_weights().isneginf().all()
+        query.advance(torch.tensor([1]))
+        with pytest.raises(tt.errors.EvidenceError, match="no probability"):
+            query.scores()
+
+
+def test_gradients_are_finite_where_states_are_dead():
+    """Zeros in parameters and unreachable automaton states give no nan in derivatives."""
+    fsa = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (2, 0, 2), (0, 2, 3)], 0, [1], 3)
+    emission = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64, requires_grad=True)
+    initial, transition = torch.tensor([1.0, 0.0]).double(), torch.tensor([[0.5, 0.5], [0.0, 1.0]]).double()
+    for semiring in (None, Log()):
+        value = tt.partition(tt.HMM(initial, transition, emission) * fsa, n=4, semiring=semiring)
+        (gradient,) = torch.autograd.grad(value, emission)
+        assert gradient.isfinite().all()
+        assert (gradient >= 0).all()
+
+
 # ------------------------------------------------------------------------------------ the forward algorithm on arrays
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+@pytest.mark.parametrize("vocab_size", [5, 500])
+def test_the_forward_algorithm_is_the_query(transition, vocab_size):
+    """On arrays and in the general filter: with gaps, lengths, any transition and vocabulary."""
+    hmm = tt.HMM.random(12, vocab_size, transition, seed=1, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(-1, vocab_size, (7, 9), generator=generator)
+    lengths = torch.tensor([0, 1, 2, 9, 5, 9, 3])
+    for rows in (tokens, tokens.clamp(min=0)):
+        for some in (None, lengths):
+            assert_log_close(
+                tt.log_marginal(hmm, rows, lengths=some),
+                tt.log_marginal(hmm, rows, lengths=some, semiring=Log()),
+            )
+    assert tt.log_marginal(hmm, tokens[:0]).shape == (0,)
+    assert tt.log_marginal(hmm, tokens[:, :0]).tolist() == pytest.approx([0.0] * 7)
 
 
 def test_the_forward_algorithm_loses_no_row():
@@ -212,6 +264,13 @@ def test_the_forward_algorithm_divides_again_in_rows_of_rare_tokens(dtype):
         assert_log_close(tt.log_marginal(hmm, row[None]), tt.log_marginal(hmm, tokens)[i : i + 1], tolerance)
 
 
+def test_rows_of_which_nothing_is_observed_are_all_computed():
+    """After other rows, in whose place they would be computed."""
+    hmm = tt.HMM.random(3, 4)
+    tt.log_marginal(hmm, torch.tensor([[2, 1], [1, 3], [0, 0]]))
+    assert_log_close(tt.log_marginal(hmm, torch.full((3, 2), -1)), [0.0] * 3, 1e-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_subnormal_weights_keep_their_scale(dtype):
     """A token whose probability is subnormal in every state: the scale recorded was not the one divided by."""
@@ -235,6 +294,23 @@ def test_subnormal_weights_keep_their_scale(dtype):
     assert_log_close(normalised, expected, 1e-5 if dtype == torch.float16 else 1e-9)
 
 
+def test_a_large_vocabulary_in_float16():
+    """Probabilities of 1/20,000 are subnormal there."""
+    circuit = tt.HMM.random(8, 20_000).unroll(10).to(dtype=torch.float16)
+    x = torch.randint(20_000, (2, 10), generator=torch.Generator().manual_seed(0))
+    expected = tt.log_marginal(circuit.to(dtype=torch.float64), x, semiring=Log())
+    assert_log_close(tt.log_marginal(circuit, x), expected, 1e-5)
+
+
+def test_shares_of_a_class_are_no_product_in_the_precision_of_the_table():
+    layer = tt.layers.ClassCategorical(
+        torch.tensor([[1e-30, 1.0]]), torch.tensor([0, 0, 1]), torch.tensor([1e-30, 1, 1])
+    )
+    circuit = tt.circuits.builders.factorised([layer])
+    assert tt.log_marginal(circuit, torch.tensor([[0]])).item() == pytest.approx(-60 * math.log(10), rel=1e-6)
+    assert tt.support(circuit, torch.tensor([[0]])).item()
+
+
 def test_final_weights_of_a_chain_that_leave_the_range_of_its_precision():
     def one(weight, dtype):
         w = torch.tensor([[weight]], dtype=dtype)
@@ -256,6 +332,18 @@ def test_the_forward_algorithm_gathers_by_blocks(elements, monkeypatch):
     hmm = tt.HMM.random(6, 5, dtype=torch.float64)
     tokens = torch.randint(-1, 5, (3, 17), generator=torch.Generator().manual_seed(2))
     assert_log_close(tt.log_marginal(hmm, tokens), tt.log_marginal(hmm, tokens, semiring=Log()))
+
+
+def test_the_forward_algorithm_has_derivatives():
+    tokens = torch.tensor([[0, 1, 2, 3, 4, 0, 1], [4, -1, 4, 4, 4, 2, 0]])
+    logits = [p.log() for p in tt.HMM.random(4, 5, dtype=torch.float64).parameters()[:3]]
+    gradients = []
+    for log_p in (tt.log_marginal, lambda m, x: tt.log_marginal(m, x, semiring=Log())):
+        learned = [w.clone().requires_grad_() for w in logits]
+        initial, emission, transition = (w.softmax(-1) for w in learned)
+        hmm = tt.HMM(initial, transition, emission)
+        gradients.append(torch.autograd.grad(log_p(hmm, tokens).sum(), learned))
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 
 import tractile as tt
 from tractile.inference import Log
-from tractile.layers import Bernoulli, Categorical, Dense, Identity
+from tractile.layers import Bernoulli, Categorical, Dense, Gaussian, Identity
 
 
 def weights(*shape, seed, low=-2, high=2):
@@ -94,6 +94,15 @@ def test_any_size_of_weights(what, factor):
             torch.testing.assert_close(tt.partition(twice, n=n), exact(twice, n), rtol=1e-5, atol=1e-4)
 
 
+def test_steps_that_nearly_lose_everything():
+    swap = torch.tensor([[1e-30, 1.0], [1.0, 1e-30]], dtype=torch.float64)
+    model = tt.HMM([1.0, 0.0], swap / swap.sum(1, keepdim=True), torch.eye(2, dtype=torch.float64)).to(
+        dtype=torch.float32
+    )
+    stays = tt.HMM([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], torch.eye(2))
+    torch.testing.assert_close(tt.partition(model * stays, n=8), exact(model * stays, 8), rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_state_that_falls_behind_for_long_and_counts_at_the_end(dtype):
     """Two states apart, of weights 1 and ½ a step; the end favours the second by 1e30, or allows it alone."""
@@ -106,6 +115,37 @@ def test_a_state_that_falls_behind_for_long_and_counts_at_the_end(dtype):
     last = torch.tensor([0.0, 1.0])
     only = tt.circuits.Chain((ends[0],), Identity(2), both, right, (last,)).to(dtype=dtype)
     assert tt.partition(only, n=1200).item() == pytest.approx(1200 * math.log(0.5), rel=1e-6)
+
+
+def test_what_has_no_sequence_is_minus_infinity():
+    first, second = (tt.HMM([1.0], [[1.0]], [row]) for row in ([1.0, 0.0], [0.0, 1.0]))
+    assert tt.partition(first * second, n=5) == -torch.inf
+    end = (torch.ones(1),)
+    dies = tt.circuits.Chain(end, Identity(1), first.inputs, Dense(torch.zeros(1, 1)), end)
+    assert tt.partition(dies, n=3) == -torch.inf
+
+
+def test_structure_and_derivatives():
+    hmm = tt.HMM.random(4, 3, dtype=torch.float64)
+    fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1, 2], 1)], 0, [1], 3)
+    real = tt.circuits.Chain(
+        (torch.ones(2),),
+        Identity(2),
+        Gaussian(torch.zeros(2), torch.ones(2)),
+        Dense(torch.eye(2)),
+        (torch.ones(2),),
+    )
+    for model in (fa, hmm * fa, tt.HMM.random(4, 3, "monarch"), real):
+        torch.testing.assert_close(
+            tt.partition(model, n=4), exact(model, 4), rtol=1e-6, atol=1e-6, check_dtype=False
+        )
+    learned = hmm.map(lambda w: w.clone().requires_grad_())
+    (gradient,) = torch.autograd.grad(tt.partition(learned, n=4), [learned.emission_probs])
+    assert gradient.abs().sum() > 0
+    with torch.no_grad():
+        torch.testing.assert_close(tt.partition(learned, n=4), exact(hmm, 4), atol=1e-12, rtol=0)
+    with torch.inference_mode():
+        torch.testing.assert_close(tt.partition(hmm * hmm, n=4), exact(hmm * hmm, 4))
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # by torch.func.jvp

@@ -1,5 +1,5 @@
-"""Hidden states that differ by any factor, beside what tests/fuzz/test_ranges.py draws: products, learning and densities,
-against a recursion in log space."""
+"""Hidden states that differ by any factor, beside what tests/fuzz/test_ranges.py draws: the middle of a text, best
+explanations, products, learning and densities, against a recursion in log space."""
 
 import math
 
@@ -25,6 +25,18 @@ def persistent(rare, dtype, leak=0.0):
     return tt.HMM(*(torch.tensor(p, dtype=torch.float64).to(dtype) for p in ([0.5, 0.5], stay, sure)))
 
 
+def left_to_right(dtype, states=4, vocab_size=3):
+    """A chain of states from the first to the last, each with words that others hardly know."""
+    g = torch.Generator().manual_seed(3)
+    stay = 0.9 * torch.eye(states) + 0.1 * torch.diag(torch.ones(states - 1), 1)
+    stay[-1, -1] = 1
+    emission = torch.rand(states, vocab_size, generator=g) ** 12 + 1e-12
+    first = torch.eye(states)[0]
+    return tt.HMM(
+        *((p.double() / p.double().sum(-1, keepdim=True)).to(dtype) for p in (first, stay, emission))
+    )
+
+
 def mixture(dtype):
     """Three sources of words between which nothing passes, one of them without the token 2."""
     emission = [[0.9, 0.1 - 1e-9, 1e-9], [1e-6, 0.5, 0.5 - 1e-6], [0.999, 0.001, 0.0]]
@@ -34,6 +46,30 @@ def mixture(dtype):
             for p in ([0.6, 0.3, 0.1], np.eye(3).tolist(), emission)
         )
     )
+
+
+def words(hmm, n, seed=0):
+    """Two texts of n tokens: long runs of one token after another, the rarest last, which all states allow."""
+    usual = hmm.vocab_size - 1 if hmm.vocab_size == 2 else 1
+    runs = [0] * (n // 2 - 6) + [usual] * (n - n // 2 + 6)
+    mixed = np.random.default_rng(seed).integers(0, 2, n)
+    return torch.tensor([runs, mixed.tolist()])
+
+
+MODELS = {
+    "persistent": lambda dtype: persistent(1e-5, dtype),
+    "hardly persistent": lambda dtype: persistent(0.01, dtype),
+    "nearly persistent": lambda dtype: persistent(1e-5, dtype, 1e-30),
+    "left to right": left_to_right,
+    "mixture": mixture,
+}
+SHORT_CASES = [
+    pytest.param(m, n, d, marks=[pytest.mark.long] * (n > 24))
+    for m in MODELS
+    for n in (24, 150)
+    for d in DTYPES
+]
+SHORT = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES)
 
 
 def logs(hmm):
@@ -53,6 +89,15 @@ def alphas(hmm, x):
     return np.array(out)
 
 
+def betas(hmm, x):
+    """log p(x_t … | z_t) for t = 0 … n: (n + 1, hidden)."""
+    _, a, b = logs(hmm)
+    out = [np.zeros(len(a))]
+    for t, v in reversed(list(enumerate(x))):
+        out.append(b[:, v] + (add(a + out[-1], 1) if t < len(x) - 1 else 0))
+    return np.array(out[::-1])
+
+
 def log_p(hmm, x):
     return add(alphas(hmm, x[:-1])[-1] + logs(hmm)[2][:, x[-1]], 0)
 
@@ -61,6 +106,35 @@ def next_token(hmm, x):
     """log p(v | x) of the next token."""
     row = add(alphas(hmm, x)[-1][:, None] + logs(hmm)[2], 0)
     return row - add(row, 0)
+
+
+@SHORT
+def test_values_of_a_position_in_the_middle(name, n, dtype):
+    hmm = MODELS[name](dtype)
+    x, t = words(hmm, n), n // 3
+    alpha, beta, (_, a, b) = alphas(hmm, x[0].tolist()), betas(hmm, x[0].tolist()), logs(hmm)
+    row = add((alpha[t] + add(a + beta[t + 1], 1))[:, None] + b, 0)
+    open_ = x[:1].clone()
+    open_[0, t] = -1
+    assert_log_close(tt.conditional(hmm, open_, t)[0], row - add(row, 0), TOLERANCE[dtype])
+    assert_log_close(tt.inference.marginals(hmm, open_)[t][0], row - add(row, 0), TOLERANCE[dtype])
+    worth = {t: torch.arange(hmm.vocab_size).double()}
+    found = tt.inference.expectation(hmm, worth, open_)
+    assert found.item() == pytest.approx(np.exp(row - add(row, 0)) @ np.arange(hmm.vocab_size), rel=1e-3)
+
+
+@SHORT
+def test_best_explanations(name, n, dtype):
+    hmm = MODELS[name](dtype)
+    x = words(hmm, n)
+    initial, a, b = logs(hmm)
+    for row in x.tolist():
+        best = initial
+        for v in row:
+            best = ((best + b[:, v])[:, None] + a).max(0)
+        values, score = tt.mpe(hmm, [*row, None], n=n + 1)
+        assert_log_close(score, [(best[:, None] + b).max()], TOLERANCE[dtype])
+        assert values[0, :n].tolist() == row
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,6 +155,16 @@ def test_products_with_an_automaton(dtype):
     query = tt.pgcd(hmm, ends, 2 * n).start(1, budgets=n + 1)
     query.resume(torch.tensor([x]), torch.tensor([n + 1]))
     assert_log_close(query.scores()[0], expected, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_entropy_of_persistent_states(dtype):
+    """Joint entropy of a chain of states that keep to themselves: log 2 and n times that of a token."""
+    rare, n = 1e-5, 400
+    one = -(rare * math.log(rare) + (1 - rare) * math.log1p(-rare))
+    assert tt.entropy(persistent(rare, dtype), n=n, joint=True).item() == pytest.approx(
+        math.log(2) + n * one, rel=1e-4
+    )
 
 
 def test_gradients_of_rows_computed_again_are_right():

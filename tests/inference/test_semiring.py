@@ -105,6 +105,17 @@ def test_real_holds_what_no_float_does(dtype):
     assert_log_close(sr.log(sr.reduce(joined, [0])), [1e4 * math.log(step) + math.log(2), math.log(2)], 1e-6)
 
 
+def test_real_keeps_scales_in_double_precision():
+    """3^15 by fourteen products in float32: the mantissa is one, and the scales add up in float64."""
+    sr = Real()
+    three = sr.lift(torch.full((1, 1), 3.0), batched=True)
+    value = three
+    for _ in range(14):
+        value = sr.mul(value, three)
+    assert math.isclose(sr.log(value).item(), 15 * math.log(3), rel_tol=1e-7)
+    assert round(math.exp(sr.log(value).double().item())) == 3**15
+
+
 def test_log_space_where_a_product_would_underflow():
     """A row whose terms are each e^−900 of its largest: max-shift and one product would give zero."""
     sr = Log()
@@ -113,6 +124,20 @@ def test_log_space_where_a_product_would_underflow():
     c = torch.tensor([[-900.0], [0.0]], dtype=torch.float64)
     assert sr.einsum(a, [0, 1], b, [1, 2], [0, 2]).item() == -900
     assert_log_close(sr.einsum(a, [0, 1], c, [1, 2], [0, 2]).item(), -900 + math.log(2))
+
+
+def test_counting_is_exact_and_boolean_does_not_overflow():
+    counting, boolean = Counting(), Boolean()
+    ones = torch.ones(3, 3)
+    for sr in (counting, boolean):
+        m = value = sr.lift(ones)
+        for _ in range(30):
+            value = sr.einsum(m, [0, 1], value, [1, 2], [0, 2])
+        expected = 3**30 if sr is counting else 1
+        assert value.unique().tolist() == [expected]
+    for _ in range(400):
+        value = boolean.einsum(boolean.lift(ones), [0, 1], value, [1, 2], [0, 2])
+    assert value.unique().tolist() == [1]
 
 
 def test_a_parameter_changed_in_place_is_lifted_again():
@@ -155,3 +180,11 @@ def test_a_product_writes_to_neither_of_its_factors(columns):
     for x, kept in zip((a, b), before, strict=True):
         assert torch.equal(x.mantissa, kept)
     torch.testing.assert_close(found, Real().log(a) + Real().log(b), rtol=1e-6, atol=1e-6)
+
+
+def test_rows_that_are_put_together_are_rescaled_as_the_most_used_of_them():
+    """Two factors of 1e-15 are in float32's range and a third is not, though the row beside has had none of them."""
+    sr, factor = Real(), torch.full((1, 1), 1e-15)
+    new = sr.lift(torch.ones(1, 1), batched=True)
+    used = sr.along(factor, sr.along(factor, new, 0), 0)
+    assert_log_close(sr.log(sr.along(factor, sr.cat([new, used]), 0))[0], log(np.array([1e-15, 1e-45])), 1e-6)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.circuits import Chain
 from tractile.errors import CircuitError, EvidenceError
-from tractile.layers import Identity
+from tractile.layers import Gaussian, Identity
 
 FEW = settings(max_examples=12, deadline=None)
 
@@ -131,6 +131,31 @@ def test_derivatives_are_those_of_differences():
     assert torch.autograd.gradcheck(parts, (hmm.emission_probs.clone().requires_grad_(),))
 
 
+def test_what_float32_loses_is_computed_again():
+    """A state that is less probable than another by more than float32 holds, and that the last token makes certain."""
+    hmm = tt.HMM([1 - 1e-6, 1e-6], [[1.0, 0.0], [0.0, 1.0]], [[0.999, 0.001, 0.0], [1e-9, 0.5, 0.5 - 1e-9]])
+    x = torch.tensor([[0] * 20 + [2]])
+    torch.testing.assert_close(tt.smooth(hmm, x)[0, 0].exp(), torch.tensor([0.0, 1.0]).double())
+    torch.testing.assert_close(tt.filter(hmm, x)[0, 19, 0].exp(), torch.tensor(1.0).double())
+    assert tt.viterbi(hmm, x)[0].tolist() == [[1] * 21]
+
+
+def test_a_continuous_chain():
+    """Two clusters far apart: the states are read off."""
+    from tractile.layers import Dense
+
+    stay = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
+    chain = Chain(
+        (torch.tensor([0.5, 0.5]),), Identity(2),
+        Gaussian(torch.tensor([-10.0, 10.0]), torch.ones(2)), stay, (torch.ones(2),),
+    )  # fmt: skip
+    x = torch.tensor([[-9.0, float("nan"), 11.0, 10.0]])
+    assert tt.viterbi(chain, x)[0][0, [0, 2, 3]].tolist() == [0, 1, 1]
+    for query, share in ((tt.smooth, 0.5), (tt.filter, 0.9)):
+        expected = torch.tensor([share, 1 - share]).double()
+        torch.testing.assert_close(query(chain, x)[0, 1].exp(), expected, atol=1e-5, rtol=0)
+
+
 def test_what_is_refused():
     hmm = tt.HMM([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]])
     for ask in (tt.filter, tt.smooth, tt.viterbi):
@@ -146,3 +171,21 @@ def test_what_is_refused():
     ]
     assert tt.smooth(hmm, n=0).shape == (1, 0, 2)
     assert tt.viterbi(hmm, n=0)[0].shape == (1, 0)
+
+
+def test_figures_are_those_of_hmmlearn():
+    hmmlearn = pytest.importorskip("hmmlearn.hmm")
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 6, (4, 30))
+    theirs = hmmlearn.CategoricalHMM(3, n_features=6, init_params="")
+    theirs.startprob_, theirs.transmat_ = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), 3)
+    theirs.emissionprob_ = rng.dirichlet(np.ones(6), 3)
+    ours = tt.HMM(theirs.startprob_, theirs.transmat_, theirs.emissionprob_)
+    smoothed, (states, scores) = tt.smooth(ours, torch.tensor(x)).exp(), tt.viterbi(ours, torch.tensor(x))
+    for i, row in enumerate(x):
+        np.testing.assert_allclose(smoothed[i], theirs.predict_proba(row[:, None]), atol=1e-10)
+        score, path = theirs.decode(row[:, None])
+        assert path.tolist() == states[i].tolist()
+        assert math.isclose(score, float(scores[i]), rel_tol=1e-10)
+        log_p = float(tt.log_marginal(ours, x[i].tolist()))
+        assert math.isclose(theirs.score(row[:, None]), log_p, rel_tol=1e-10)

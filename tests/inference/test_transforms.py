@@ -7,6 +7,7 @@ import torch
 
 import tractile as tt
 from tractile.circuits import builders
+from tractile.errors import CircuitError
 
 N, V = 4, 5
 
@@ -67,6 +68,14 @@ def test_compiled_without_a_break(model, query):
     torch.testing.assert_close(compiled(TOKENS), expected)
 
 
+def test_compiling_needs_a_planned_circuit():
+    m = tree()
+    torch.compiler.reset()
+    with pytest.raises(Exception, match=r"query once before compiling") as raised:
+        torch.compile(lambda x: tt.log_marginal(m, x), fullgraph=True, backend="eager")(TOKENS)
+    assert isinstance(raised.value, CircuitError) or "CircuitError" in str(raised.value)
+
+
 # within torch's jvp
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("model", ["hmm", "hmm x automaton", "unrolled", "tree", "tucker"])
@@ -92,3 +101,13 @@ def test_derivatives_forwards_backwards_and_by_row(model):
     gradient = torch.func.grad(lambda ws, x: log_p(ws, x[None]).sum())
     rows = torch.vmap(gradient, in_dims=(None, 0))(weights, TOKENS)
     torch.testing.assert_close([g.sum(0) for g in rows], expected)
+
+
+def test_vmap_over_parameters_is_an_ensemble():
+    m = hmm()
+    others = torch.stack([hmm(seed).transition.weight for seed in range(4)])
+    swap = lambda a: m.map(lambda w: a if w is m.transition.weight else w)  # noqa: E731
+    together = torch.vmap(lambda a: tt.log_marginal(swap(a), TOKENS))(others)
+    single = (tt.HMM(m.initial_probs, a, m.emission_probs) for a in others)
+    one_by_one = torch.stack([tt.log_marginal(each, TOKENS) for each in single])
+    torch.testing.assert_close(together, one_by_one)

@@ -17,7 +17,8 @@ from torch.distributions import constraints
 import tractile as tt
 from tractile.circuits.io import file_format as serialize
 from tractile.errors import CircuitError, FormatError
-from tractile.layers import Categorical, Continuous, Dense, Hadamard, Sum
+from tractile.inference import is_deterministic
+from tractile.layers import Categorical, Continuous, Dense, Hadamard, Indicator, Leaf, Sum
 from tractile.layers.dense_tensor import DenseTensor
 
 F64 = torch.float64
@@ -25,6 +26,36 @@ F64 = torch.float64
 
 def tensor(array):
     return torch.tensor(np.asarray(array), dtype=F64)
+
+
+class Logits(Leaf):
+    """A matrix whose rows are the softmax of scores; several of one shape are contracted at once."""
+
+    stacks = True
+
+    def __init__(self, scores, axis=1):
+        self.scores, self.axis = scores, axis
+        (self.row_dims, self.col_dims) = ((n,) for n in scores.shape)
+
+    @property
+    def weight(self):
+        return self.scores.softmax(self.axis)
+
+    @property
+    def T(self):
+        return Logits(self.scores.T, 1 - self.axis)
+
+    def factors(self, row, col):
+        return [(self.weight, (row[0], col[0]))]
+
+    def map(self, fn):
+        return Logits(fn(self.scores), self.axis)
+
+    def parameters(self):
+        return [self.scores]
+
+    def dense(self):
+        return self.weight
 
 
 class Exponential(Continuous):
@@ -115,6 +146,29 @@ def paths():
     return every.reshape(-1, *SIZES)
 
 
+def test_every_query():
+    c, table = circuit(), paths().sum(0)
+    p = table / table.sum()
+    assert_log_close(tt.conditional(c, None, (2, 0))[0], log(p.sum(1).T))
+    assert_log_close(tt.conditional(c, {2: 1}, 0)[0], log(p[..., 1].sum(1) / p[..., 1].sum()))
+    soft = np.array([0.2, 1.0, 0.0, 3.0])
+    weighed = p * soft[:, None, None]
+    assert_log_close(
+        tt.inference.marginals(c, {0: tensor(soft)})[1][0], log(weighed.sum((0, 2)) / weighed.sum()), 1e-9
+    )
+    x, score = tt.mpe(c)
+    assert_log_close(score[0], log(paths().max()))
+    assert paths().max(0)[tuple(x[0].tolist())] == paths().max()
+    found, scores = tt.inference.k_best(c, 5)
+    assert_log_close(scores, np.sort(log(paths().max(0)).flatten())[::-1][:5])
+    assert len(found) == 5
+    assert tt.count(c, paths=True) == (paths() > 0).sum()
+    samples = tt.sample(c, 3000, generator=torch.Generator().manual_seed(0)).numpy()
+    counts = np.bincount(np.ravel_multi_index(samples.T, SIZES), minlength=p.size)
+    assert stats.chisquare(counts, 3000 * p.flatten()).pvalue > 1e-4  # a fresh seed fails once in 10,000
+    assert not is_deterministic(c)
+
+
 def test_operations_and_files(tmp_path):
     c, table = circuit(), paths().sum(0)
     rows = torch.tensor(list(itertools.product(*map(range, SIZES))))
@@ -133,6 +187,31 @@ def test_operations_and_files(tmp_path):
     )
     c.save(tmp_path)
     same(tt.load(tmp_path), table)
+
+
+def test_gradients_and_learning():
+    c = circuit()
+    old = c.parameters()
+
+    def log_p(*new):
+        known = dict(zip(map(id, old), new, strict=True))
+        return tt.log_marginal(c.map(lambda t: known.get(id(t), t)), torch.tensor([[1, 0, 2], [3, -1, -1]]))
+
+    # finite differences at zero would ask for a negative weight
+    positive = [(p + 0.01).requires_grad_() for p in old]
+    assert torch.autograd.gradcheck(log_p, positive, fast_mode=True)
+    data = torch.tensor([[0, 1, 2], [1, 1, 2], [0, 1, 1], [0, 0, 2]])
+    trainable = tt.inference.Trainable(c)
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.05)
+    losses = []
+    for _ in range(30):
+        model = trainable()
+        loss = tt.partition(model) - tt.log_marginal(model, data).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.5
 
 
 def test_an_hmm_with_a_transition_of_your_own(tmp_path):
@@ -157,6 +236,18 @@ def test_an_hmm_with_a_transition_of_your_own(tmp_path):
     again = tt.load(tmp_path)
     assert isinstance(again, tt.HMM)
     assert_log_close(tt.log_marginal(again, tokens), tt.log_marginal(low, tokens))
+
+
+def test_a_deterministic_circuit_with_sums_in_an_operator():
+    """Its entropy is that of x, not of x and the units between."""
+    c = tt.Circuit()
+    v = tensor([[0.4, 0.0, 0.6, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    values = c.sum(Sum(page.LowRank(tensor([[0.5, 0.5]]), v)), c.input(Indicator(4), 0))
+    c.sum(Sum(Dense(tensor([[1.0]]))), values)
+    p = (v.sum(0) / 2).numpy()
+    assert is_deterministic(c)
+    assert_log_close(tt.entropy(c), -(p * np.log(p)).sum())
+    assert_log_close(tt.inference.kl_divergence(c, c), 0.0)
 
 
 def test_a_density_of_your_own(tmp_path):
@@ -228,3 +319,24 @@ def test_queries_of_your_own():
 def test_two_classes_of_one_name_cannot_both_be_saved():
     with pytest.raises(FormatError, match="named Dense"):
         serialize.register(type("Dense", (page.LowRank,), {}), lambda operator: (operator.u, operator.v))
+
+
+def test_operators_that_stack_are_as_right_as_the_librarys():
+    """Two mixtures by operators of one's own, side by side: against the same circuit of dense layers."""
+    g = torch.Generator().manual_seed(0)
+    tables = [Categorical(torch.rand(3, 4, generator=g, dtype=F64)) for _ in range(4)]
+    maps = [Logits(torch.randn(2, 3, generator=g, dtype=F64)) for _ in range(2)]
+    top = Dense(torch.rand(1, 2, generator=g, dtype=F64))
+
+    def circuit(operators):
+        c = tt.Circuit()
+        inputs = [c.input(table, v) for v, table in enumerate(tables)]
+        pairs = [c.product(Hadamard(), *inputs[i : i + 2]) for i in (0, 2)]
+        sums = [c.sum(Sum(op), node) for op, node in zip(operators, pairs, strict=True)]
+        c.sum(Sum(top), c.product(Hadamard(), *sums))
+        return c
+
+    mine, theirs = circuit(maps), circuit([Dense(op.weight) for op in maps])
+    every = torch.cartesian_prod(*[torch.arange(4)] * 4)
+    assert_log_close(tt.log_marginal(mine, every), tt.log_marginal(theirs, every))
+    assert torch.equal(tt.mpe(mine)[0], tt.mpe(theirs)[0])

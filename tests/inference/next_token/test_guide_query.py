@@ -47,6 +47,14 @@ def test_the_sweep_ends_where_messages_are_settled_within_the_tolerance(toleranc
     assert worst > 1e-9  # what was left out is seen
 
 
+def test_a_language_whose_lengths_are_multiples_never_settles():
+    automaton = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [0, 1], 2), (2, [0, 1], 0)], 0, [0], 2)
+    hmm = oracle.random_hmm(np.random.default_rng(1), 3, 2).build()
+    for exact, near in walked(automaton, hmm, 60, 0.5, [0, 1] * 20):
+        torch.testing.assert_close(near.lookahead(), exact.lookahead(), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(near.log_weights(), exact.log_weights(), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("elements", [1, 40])
 def test_messages_are_made_block_by_block(elements, monkeypatch):
     """Blocks of one state, and of a few: an automaton with states without edges, and edges that share label and target."""
@@ -79,6 +87,28 @@ def test_what_falls_below_the_precision_is_small_and_not_zero(dtype):
         found, right = near.lookahead()[allowed], exact.lookahead()[allowed]
         assert bool((found > np.log(FLOOR) * 13).all())
         torch.testing.assert_close(found[right > -60].double(), right[right > -60], rtol=1e-3, atol=1e-3)
+
+
+def test_entries_that_are_raised_need_no_second_look():
+    """Two states that never change: after four zeros the belief in the one that emits the rest is 1e-48."""
+    hmm = tt.HMM(torch.full((2,), 0.5), torch.eye(2), unlikely(torch.float32).emission_probs)
+    forced = tt.Automaton.from_edges([(s, 0 if s < 4 else 1, s + 1) for s in range(12)], 0, [12], 2)
+    for exact, near in walked(forced, hmm, 12, 0.1, [0, 0, 0, 0, 1, 1, 1]):
+        assert torch.equal(near.lookahead().isfinite(), exact.mask())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_score_that_was_lost_is_small_and_not_zero(dtype):
+    """After a 0 only the second state is left, whose one way on is e⁻²⁰⁰ times as probable as what the first state could do."""
+    emission = torch.tensor([[0, 0.5, 0, 0.5], [0.5, 0, 1e-12, 0.5]], dtype=torch.float64)
+    hmm = tt.HMM([0.5, 0.5], torch.eye(2, dtype=torch.float64), emission / emission.sum(1, keepdim=True)).to(
+        dtype=dtype
+    )
+    long = [(1, 2, 2), *((s, 2, s + 1) for s in range(2, 9)), (9, 3, 10)]
+    automaton = tt.Automaton.from_edges([(0, 0, 1), (1, 1, 9), *long, (10, 3, 10)], 0, [10], 4)
+    exact, near = (tt.pgcd(hmm, automaton, 12, tolerance=t).start(1) for t in (0.0, 0.1))
+    assert -250 < float(exact.lookahead()[0, 0]) < -200
+    assert -250 < float(near.lookahead()[0, 0]) < -60
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -141,3 +171,31 @@ def test_a_tolerance_is_no_less_than_nothing():
     for wrong in (-0.1, float("nan"), "much"):
         with pytest.raises(EvidenceError, match="pgcd: tolerance"):
             tt.pgcd(settled_problem()[1], settled_problem()[0], 5, tolerance=wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_an_hmm_of_half_precision_is_computed_with_in_single(dtype, tolerance):
+    automaton, hmm = settled_problem()
+    half = hmm.to(dtype=dtype)
+    # the HMM's rows do not sum to one in double precision
+    parts = (half.initial, half.left, half.inputs, half.right, half.final)
+    query, exact = (
+        tt.pgcd(h, automaton, 9, tolerance=tolerance).start(1)
+        for h in (half, tt.circuits.Chain(*parts).to(dtype=torch.float64))
+    )
+    torch.testing.assert_close(query.lookahead().double(), exact.lookahead().double(), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_that_end_stay_and_texts_that_are_not_accepted_have_no_lookahead():
+    automaton, hmm = settled_problem()
+    query = tt.pgcd(hmm, automaton, 4, tolerance=0.1).start(3, [2, 2, 4])
+    query.advance([1, 0, 2])  # the last is not accepted
+    query.advance([2, 0, 2])
+    before = query.log_lookahead()
+    assert before.tolist()[0] == 0
+    assert before[1:].isneginf().all()
+    query.advance([0, 0, 0])
+    assert query.remaining.tolist() == [0, 0, 1]
+    assert torch.equal(query.log_lookahead(), before)
+    assert query.lookahead().isneginf().all()

@@ -5,6 +5,7 @@ uniform; a token that no hidden state emits becomes nan; patterns of token ids a
 """
 
 import itertools
+import math
 
 import numpy as np
 import oracle
@@ -25,6 +26,10 @@ def assert_nats(found, expected):
     np.testing.assert_array_equal(np.isfinite(found), finite)
     np.testing.assert_array_equal(found[~finite], expected[~finite])
     assert np.abs(found[finite] - expected[finite]).max(initial=0) < CLOSE, (found, expected)
+
+
+def supported(fa, sequences):
+    return tt.support(fa, torch.tensor(sequences)).numpy()
 
 
 class Chosen:
@@ -82,6 +87,50 @@ def test_one_token_in_a_hundred_thousand_for_five_hundred_steps(few):
 
     case.follow(path, check)
     assert_nats(query.log_lookahead(), [0.0])
+
+
+def test_the_evidence_of_a_constraint_of_probability_e_to_the_minus_4000():
+    """The HMM itself as the language model: one particle is exact, and no weight is lost on the way."""
+    hmm, case = long_constraint(2, n=500, vocab_size=20_000)
+    total = np.logaddexp.reduce(case.initial + case.emitted(0) + case.ahead[0])
+    assert total < -4000
+    whole = tt.inference.smc.LookaheadProposal(1.0)
+    post = tt.smc(tt.CircuitLM(hmm), [], case.fa, whole, hmm, 1, max_new_tokens=500, seed=0)
+    assert abs(post.log_evidence - total) < CLOSE
+    assert supported(case.fa, [post.best.token_ids]).all()
+
+
+def test_lengths_and_spellings_that_overlap_are_united():
+    """Alternatives that share texts, texts of many tokenisations: p(C) is a sum over token sequences, each once."""
+    pieces = [None, b"a", b"b", b"aa", b"ab", b"aab"]
+    vocab = tt.Vocabulary(pieces, eos_token_id=0)
+    c = (
+        tt.constraints.regex("a{1,3}b?")
+        | tt.constraints.regex("a+")
+        | tt.constraints.any_of("aab", "ab", "aa", "aaaa")
+    )
+    emission = torch.tensor(
+        [[0.0, 0.4, 0.2, 0.2, 0.1, 0.1], [0.0, 0.1, 0.3, 0.2, 0.2, 0.2], [1.0, 0, 0, 0, 0, 0]]
+    )
+    transition = torch.tensor([[0.5, 0.2, 0.3], [0.1, 0.5, 0.4], [0.0, 0.0, 1.0]])
+    hmm, n = tt.HMM(torch.tensor([0.6, 0.4, 0.0]), transition, emission), 5
+    sequences = [
+        x
+        for x in itertools.product(range(6), repeat=n)
+        if 0 in x
+        and x[x.index(0) :] == (0,) * (n - x.index(0))
+        and c.accepts(b"".join(pieces[v] for v in x[: x.index(0)]))
+    ]
+    mass = tt.log_marginal(hmm, torch.tensor(sequences)).double().exp()
+    query = tt.pgcd(hmm, c.compile(vocab), n).start(1)
+    assert 0.1 < float(mass.sum()) < 1
+    for prefix in ((), (1,), (1, 3), (1, 3, 0)):
+        here = [i for i, x in enumerate(sequences) if x[: len(prefix)] == prefix]
+        prior = float(tt.log_marginal(hmm, torch.tensor([prefix]))) if prefix else 0.0
+        assert_nats(query.log_lookahead(), [math.log(mass[here].sum()) - prior])
+        assert float(query.lookahead().max()) <= 1e-6
+        if len(prefix) < 3:
+            query.advance(torch.tensor([(1, 3, 0)[len(prefix)]]))
 
 
 # ------------------------------------------------------------- beliefs that fall below the range and come back
@@ -144,3 +193,20 @@ def test_beliefs_that_drift_apart_and_come_back(gap, odds, transition, kind):
     hmm = tt.HMM(hmm.initial_probs, transition.to(dtype), hmm.emission_probs)
     for fa, path in itertools.product(AUTOMATA, PATHS):
         exactly(kind, hmm, fa, path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_range_of_real_within_a_column(dtype):
+    """Shares of tiny / ε and more are kept: the documented border of ``log_marginal`` in Real. Log has none."""
+    info = torch.finfo(dtype)
+    share = 4 * info.tiny / info.eps
+    # Token 0 leaves the second state that share, and token 1 gives it back.
+    emission = torch.tensor([[1 - 1e-6, 1e-6], [share, 1]], dtype=torch.float64)
+    hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=dtype), torch.eye(2, dtype=dtype), emission.to(dtype))
+    for semiring, count in ((None, 1), (Log(), 1), (Log(), 3)):
+        log_a, log_b = (
+            math.log(0.5) + count * math.log(float(e[0])) + 60 * count * math.log(float(e[1]))
+            for e in hmm.emission_probs.double()
+        )
+        x = torch.tensor([[0] * count + [1] * (60 * count)])
+        assert_nats(tt.log_marginal(hmm, x, semiring=semiring), [np.logaddexp(log_a, log_b)])
