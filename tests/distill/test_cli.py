@@ -87,6 +87,13 @@ def test_what_an_hmm_is_worth_as_a_guide(corpus):
     assert "effective sample size" in run(*arguments, "--particles", 2).stdout
 
 
+def test_manifest_says_how_it_was_drawn(corpus):
+    manifest = json.loads((corpus / "manifest.json").read_text())
+    assert (manifest["model"], manifest["num_sequences"], manifest["seed"]) == ("embedded", 60, 0)
+    assert manifest["vocabulary_fingerprint"] == tt.embedded.load_hmm().vocabulary_fingerprint
+    assert len(list(corpus.glob("shard-*"))) == 3
+
+
 def test_prompts_from_a_file_and_existing_text(tmp_path):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "Once upon a time"}\n{"tokens": [1, 5, 7]}\n')

@@ -9,8 +9,9 @@ from corpora import EOS, source
 import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
+from tractile.distill.latent import kmeans
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
-from tractile.lm import CircuitLM
+from tractile.lm import CircuitLM, TableLM
 
 
 def draw(out: Path, num_sequences: int = 300, **options: int) -> distill.Corpus:
@@ -29,6 +30,28 @@ def test_log_probs_are_the_models_and_ends_are_padded(tmp_path: Path) -> None:
     assert (corpus.tokens[ended] == EOS).all()
     lengths = (~ended).sum(1) + ended[:, -1].int()
     assert corpus.num_tokens == int(lengths.sum())
+
+
+def test_samples_follow_the_model(tmp_path: Path) -> None:
+    """First tokens against their probabilities: chi-square with 3 degrees of freedom; fails by chance once in 10,000."""
+    corpus = draw(tmp_path, 4000)
+    hmm = source()
+    expected = 4000 * (hmm.initial_probs @ hmm.emission_probs)
+    seen = torch.bincount(corpus.tokens[:, 0], minlength=5).double()
+    kept = expected > 0
+    assert float(((seen - expected)[kept] ** 2 / expected[kept]).sum()) < 23.5
+
+
+def test_prompts_are_continued(tmp_path: Path) -> None:
+    """A table whose first token repeats for ever: each sequence repeats the token of its own prompt."""
+    certain = torch.full((3, 3), -torch.inf).fill_diagonal_(0.0)
+    table = {(): torch.full((3,), 1 / 3).log(), **{(i,): certain[i] for i in range(3)}}
+    lm = TableLM(table, eos_token_id=2)
+    corpus = distill.sample(lm, tmp_path, 40, 5, [[0], [1]], batch_size=7)
+    assert torch.equal(corpus.tokens, corpus.prompt[:, None].expand(-1, 5))
+    assert set(corpus.prompt.tolist()) == {0, 1}
+    assert corpus.best is not None
+    assert torch.equal(corpus.best[:, 1:], corpus.tokens[:, 1:])
 
 
 def test_existing_text_goes_on_with_what_is_missing_and_beside_no_other_text(tmp_path: Path) -> None:
@@ -90,6 +113,18 @@ def test_evaluation_is_what_the_source_says(tmp_path: Path) -> None:
     assert best[alive, 4].tolist() == torch.tensor(guess)[alive].tolist()
 
 
+def test_half_precision_keeps_every_token_possible(tmp_path: Path) -> None:
+    """A token that the corpus never holds is possible in the saved HMM wherever the text has not ended."""
+    tokens = draw(tmp_path / "corpus").tokens
+    corpus = distill.Corpus.of(tokens.masked_fill(tokens == 3, 2), 5, EOS)
+    hmm = distill.train(corpus, 5, epochs=2, out=tmp_path / "hmm")
+    hmm = tt.HMM.from_pretrained(tmp_path / "hmm")
+    assert (hmm.emission_probs[:-1, :EOS] > 0).all()
+    assert (hmm.transition.parameters()[0][:-1] > 0).all()
+    assert torch.isfinite(tt.log_marginal(hmm, torch.tensor([[3, 3, EOS]]))).all()
+    assert tt.log_marginal(hmm, torch.tensor([[3, EOS, 3]])).item() == -torch.inf
+
+
 def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
     corpus = draw(tmp_path)
     with pytest.raises(VocabularyMismatch, match="6 tokens"):
@@ -98,6 +133,16 @@ def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
         distill.train(corpus, 3, initial=tt.HMM.random(3, 6))
     with pytest.raises(ShapeError, match="has 4 states, monarch, not 4, dense"):
         distill.train(corpus, 4, initial=tt.HMM.random(4, 5, "monarch"))
+
+
+def test_kmeans_finds_separate_clouds() -> None:
+    generator = torch.Generator().manual_seed(0)
+    label = torch.randint(5, (3000,), generator=generator)
+    centres = 20 * torch.eye(5, 8)
+    points = centres[label] + torch.randn(3000, 8, generator=generator)
+    found = kmeans(points, 12, iterations=20, seed=3)
+    joint = torch.zeros(12, 5).index_put_((found, label), torch.ones(3000), accumulate=True)
+    assert float(joint.max(1).values.sum()) == 3000  # no cluster mixes two clouds
 
 
 def test_a_start_of_clones_has_states_of_a_frequent_token_and_an_end(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tractile.distill import Corpus, train
 from tractile.distill.em import em_step as sharded_step
 from tractile.distill.em import expected_counts as sharded_counts
 from tractile.distill.epochs import drop_tokens
+from tractile.distill.progress import read_log
 from tractile.distill.sharding import ShardedHMM
 from tractile.distill.start import has_end_state, with_end_state
 from tractile.errors import CircuitError, EvidenceError
@@ -98,6 +99,16 @@ def test_counts_are_parameter_times_derivative(name: str, length: int) -> None:
     close(emission, rule.emission / rule.emission.sum(1, keepdim=True))
 
 
+def test_long_sequences_neither_underflow_nor_overflow() -> None:
+    """2,000 tokens in float32 agree with float64: p(x) is far below the smallest float."""
+    hmm, tokens = random_hmm(8, 50, "dense", 4), random_tokens(50, 3, 2000)
+    single = expected_counts(hmm.to(dtype=torch.float32), tokens)
+    double = expected_counts(hmm, tokens)
+    assert float(double.log_likelihood) < -20_000
+    close(single.emission.double(), double.emission, 2e-3)
+    close(single.transition[0].double(), double.transition[0], 2e-3)
+
+
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
 def test_bfloat16_messages_give_counts_of_three_digits(transition: str) -> None:
     hmm = tt.HMM.random(16, 9, transition)
@@ -175,6 +186,28 @@ def test_unknown_tokens_where_all_but_a_state_out_of_range_is_ruled_out(
     close(found.emission.double(), torch.tensor([[0.0, 0.0], [20.0, 1.0]]).double(), 1e-6)
 
 
+def test_emissions_stay_on_their_support() -> None:
+    hmm, tokens = random_hmm(3, 4, "dense", 0), random_tokens(4, 30, 6)
+    emission = hmm.emission_probs.clone()
+    emission[0, :2] = emission[2, 3] = 0
+    hmm = tt.HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
+    for step in range(4):
+        hmm, _ = em_step(hmm, tokens, 1 - step / 4, 0.5, 8)
+    assert torch.equal(hmm.emission_probs == 0, emission == 0)
+
+
+def test_mini_batch_step_blends_counts_over_chunks() -> None:
+    hmm, tokens = random_hmm(4, 3, "dense", 1), random_tokens(3, 10, 5)
+    whole = m_step(hmm, expected_counts(hmm, tokens), 0.1)
+    step, total = em_step(hmm, tokens, 0.25, 0.1, chunk_size=3)
+    assert total == pytest.approx(float(tt.log_marginal(hmm, tokens).sum()))
+    close(step.emission_probs, 0.75 * hmm.emission_probs + 0.25 * whole.emission_probs)
+    close(
+        step.transition.parameters()[0],
+        0.75 * hmm.transition.parameters()[0] + 0.25 * whole.transition.parameters()[0],
+    )
+
+
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
 def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> None:
     eos = 2
@@ -209,6 +242,21 @@ def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> Non
     moved = train(corpus, 3, epochs=1, initial=start, floor=0.0, held_out=0.0, step_size=0.25, batch_size=40)
     once, _ = em_step(start, corpus.tokens, 0.25, 1e-3, 40)
     close(moved.emission_probs, once.emission_probs, 1e-6)
+
+
+def test_each_epoch_and_each_seed_deals_the_texts_anew(tmp_path: Path) -> None:
+    """Steps too small to change the HMM: the first half of an epoch has the same nats only if it has the same texts."""
+    settings = {
+        "epochs": 2,
+        "batch_size": 20,
+        "step_size": 1e-12,
+        "held_out": 0.0,
+        "initial": tt.HMM.random(3, 5),
+    }
+    for seed in (0, 1):
+        train(Corpus.of(random_tokens(4, 40, 6), 5, 4), 3, seed=seed, out=tmp_path / str(seed), **settings)
+    logs = [read_log(tmp_path / str(seed) / "log.jsonl") for seed in (0, 1)]
+    assert len({round(log[first]["nats_per_token"], 6) for log in logs for first in (0, 2)}) == 4
 
 
 def test_bad_input() -> None:

@@ -57,6 +57,14 @@ def test_em_tells_copies_apart(transition: str) -> None:
     assert grown > rest + 10
 
 
+def test_states_used_more_get_more_copies() -> None:
+    initial, transition = torch.tensor([0.9, 0.1]), torch.tensor([[0.9, 0.1], [0.9, 0.1]])
+    emission = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    grown = split(tt.HMM(initial, transition, emission), 12)
+    assert int((grown.emission_probs[:, 0] > 0).sum()) == 10
+    torch.testing.assert_close(occupancy(tt.HMM(initial, transition, emission)), torch.tensor([0.9, 0.1]))
+
+
 def test_kronecker_of_transitions() -> None:
     a, b = small(3, ended=False), small(4, seed=1, ended=False)
     both = kronecker(a, b)

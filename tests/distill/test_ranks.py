@@ -266,6 +266,14 @@ def test_ranks_with_other_settings_are_refused(
     assert not (tmp_path / name / "config.json").exists()
 
 
+def test_what_rank_0_refuses_is_said_by_all(
+    corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fit(corpus, tmp_path)
+    assert finish(*together(partial(fit, pseudocount=0.5), corpus, tmp_path)) == [1, 1]
+    assert capfd.readouterr().err.count("FormatError: ") == 2
+
+
 # ---------------------------------------------------------------- torchrun
 
 

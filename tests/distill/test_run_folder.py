@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket
+import stat
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from counting import HANGS
 import tractile as tt
 from tractile import distill
 from tractile.distill import checkpoint, run_folder
-from tractile.distill.run_folder import locked
+from tractile.distill.run_folder import differences, locked
 from tractile.errors import FolderInUse, FormatError, StorageError
 from tractile.storage import write_atomically
 from tractile_bench import guides
@@ -125,6 +126,14 @@ def test_another_run_is_refused_by_name(corpus: distill.Corpus, tmp_path: Path) 
         assert (kept.hidden, replaced.hidden, tt.HMM.from_pretrained(out).hidden) == (4, 6, 6)
 
 
+def test_a_stopped_replacement_goes_on(corpus: distill.Corpus, tmp_path: Path) -> None:
+    fit(corpus, tmp_path, seed=1)
+    stopped(corpus, tmp_path, overwrite=True)
+    whole = fit(corpus, tmp_path / "whole")
+    torch.testing.assert_close(fit(corpus, tmp_path).emission_probs, whole.emission_probs, rtol=0, atol=1e-7)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
+
+
 def test_an_hmm_from_elsewhere_is_kept(corpus: distill.Corpus, tmp_path: Path) -> None:
     tt.HMM.random(3, 5).save_pretrained(tmp_path)
     with pytest.raises(FormatError, match="holds an HMM already"):
@@ -147,11 +156,23 @@ def test_records_that_say_nothing(corpus: distill.Corpus, tmp_path: Path) -> Non
             fit(corpus, tmp_path)
 
 
+def test_differences() -> None:
+    said = "b was 2, is 3; c was not recorded, is 4"
+    assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == said
+
+
 def test_a_corpus_says_which_settings_differ(tmp_path: Path) -> None:
     lm = tt.CircuitLM(source(), eos_token_id=EOS)
     distill.sample(lm, tmp_path, 4, 3, [[1]])
     with pytest.raises(FormatError, match="seed was 0, is 2; num_sequences was 4, is 5"):
         distill.sample(lm, tmp_path, 5, 3, [[1]], seed=2)
+
+
+def test_digests_of_corpora(corpus: distill.Corpus, tmp_path: Path) -> None:
+    drawn = draw(tmp_path)
+    assert drawn.digest == distill.Corpus.load(tmp_path).digest
+    some = [corpus.select(torch.arange(5)), corpus.select(torch.arange(1, 6)), corpus, drawn]
+    assert len({one.digest for one in some}) == 4
 
 
 # ---------------------------------------------------------------- damage
@@ -233,6 +254,20 @@ def test_a_full_disk_is_said_wherever_something_is_saved(
 
 def full(_: int) -> None:
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_permissions_follow_the_umask(corpus: distill.Corpus, tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        fit(corpus, tmp_path)
+        stopped(corpus, tmp_path / "more")
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 6
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {mode}
 
 
 def test_parts_of_others_are_kept(tmp_path: Path) -> None:

@@ -93,6 +93,18 @@ def test_sizes_are_whole_numbers(tmp_path, name, value):
 # ------------------------------------------------------------------------------------------------ saved as it goes
 
 
+@pytest.mark.parametrize("batch", [1, 3, 4, 5, 7])
+def test_what_is_stopped_loses_one_batch(tmp_path, batch):
+    """Batches of 32 in shards of 128, 128 and 44: at most the batch under way is drawn again."""
+    draw(tmp_path / "whole")
+    with pytest.raises(Stopped):
+        draw(tmp_path / "stopped", Watched(at_start=stop_at(batch)))
+    rest = Watched()
+    draw(tmp_path / "stopped", rest)
+    assert rest.batches == 10 - (batch - 1)
+    assert content(tmp_path / "stopped") == content(tmp_path / "whole")
+
+
 def test_what_is_killed_loses_what_was_drawn_since_the_last_save(tmp_path, monkeypatch):
     """The clock says 10 seconds for each batch: with ``save_seconds=20`` every other batch is saved."""
     now, saved = [0.0], []
@@ -169,3 +181,16 @@ def test_an_unfinished_corpus_grows_too_and_growing_can_be_interrupted(tmp_path)
     assert torch.equal(again.tokens, whole.tokens)
     assert content(tmp_path / "a") == content(tmp_path / "b")
     assert again.digest == whole.digest
+
+
+def test_a_draw_takes_one_random_number_whatever_the_size_of_the_vocabulary(tmp_path):
+    """Tokens that cannot come up change no draw: nothing random is made for each token of a vocabulary."""
+    small = torch.tensor([0.5, 0.3, 0.2]).log()
+    large = torch.cat([small, torch.full((1000,), -torch.inf)])
+    drawn = [
+        distill.sample(
+            tt.lm.TableLM({(): row}, eos_token_id=2), tmp_path / str(len(row)), 200, 6, [[]], seed=3
+        ).tokens
+        for row in (small, large)
+    ]
+    assert torch.equal(*drawn)

@@ -149,3 +149,20 @@ def test_a_cache_of_pairs_has_the_interface_of_one_with_layers(monkeypatch):
             assert torch.equal(b, a[[1, 1, 0], :, :3])
     assert caches.layered((pairs[0], (pairs[0][0],))) is None
     assert caches.layered(object()) is None
+
+
+def test_a_wrapper_gets_the_cache_under_the_name_of_the_installed_version():
+    """One that passes arguments on tells no name, as those of adapters do; a wrong one is a warning, or no cache."""
+    model = causal("Llama")
+
+    class Wrapper(torch.nn.Module):
+        config, device = model.config, model.device
+
+        def forward(self, **arguments):
+            return model(**arguments)
+
+    lm, rows = tt.TransformersLM(Wrapper(), None, eos_token_id=EOS), [[3, 4, 5], [6, 7, 8]]
+    lm.start(rows)
+    lm.advance(torch.tensor([9, 10]))
+    rows = [[*row, token] for row, token in zip(rows, (9, 10), strict=True)]
+    torch.testing.assert_close(lm.log_probs(), in_one_pass(model, rows), rtol=1e-4, atol=1e-4)

@@ -60,3 +60,15 @@ def test_joined_rows_are_those_of_a_full_pass(name, share, seed):
         rows = [row if t < 0 else [*row, t] for row, t in zip(rows, tokens.tolist(), strict=True)]
         expected = torch.stack([plain(row) for row in rows]) if step % 2 else whole.log_probs()
         torch.testing.assert_close(whole.log_probs(), expected, rtol=2e-4, atol=2e-4)
+
+
+def test_finished_rows_stay_finished():
+    lm = tt.TransformersLM(networks.llama(V), None, eos_token_id=EOS)
+    one, other = lm.fork(), lm.fork()
+    one.start([[3]])
+    other.start([[4, 5], [6]])
+    other.advance(torch.tensor([7, EOS]))
+    one.join(other)
+    one.advance(torch.tensor([8, 9, EOS]))
+    assert one.log_probs()[:, EOS].exp().tolist() == pytest.approx([0, 0, 1], abs=0.2)
+    assert one.log_probs()[2, EOS] == 0

@@ -6,9 +6,12 @@ import math
 import networks
 import pytest
 import torch
+from smc_reference import random_table
 from transformers import (
+    AutoModelForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
     cache_utils,
 )
 
@@ -146,6 +149,16 @@ def test_a_model_with_an_attention_of_its_own_shares_nothing(monkeypatch):
     torch.testing.assert_close(lm.log_probs()[0], plain(llama(), [3, 4, 7]), rtol=1e-4, atol=1e-4)
 
 
+def test_an_end_of_sequence_token_in_the_prompt_ends_nothing():
+    for lm in (
+        tt.TransformersLM(llama(), None, eos_token_id=EOS),
+        tt.lm.TableLM(random_table(3, 1, seed=0), EOS),
+        tt.CircuitLM(tt.HMM.random(3, 3, seed=0), EOS),
+    ):
+        lm.start([[1, EOS]])
+        assert lm.log_probs()[0, EOS] < 0
+
+
 def test_unused_outputs_are_left_out():
     """Embedding matrices are often padded beyond the tokenizer."""
 
@@ -195,12 +208,51 @@ def test_bad_input():
         tt.TransformersLM(llama(), None, float("nan"))
 
 
+@pytest.mark.parametrize("name", ["embedded", "stories260K"])
+def test_a_real_model_with_its_tokenizer(name, request):
+    if name == "embedded":
+        path = tt.embedded.LM_PATH
+    else:
+        path = request.getfixturevalue("shared_dir") / "models" / name
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(path).float(),
+        PreTrainedTokenizerFast.from_pretrained(path),
+    )
+    lm = tt.TransformersLM(model, tokenizer)
+    assert (lm.vocab_size, lm.eos_token_id) == (len(tokenizer), tokenizer.eos_token_id)
+    prompts = ["Once upon a time, there was a", "The dog", ""]
+    lm.start(prompts)
+    expected = torch.stack(
+        [plain(model, tokenizer(p).input_ids or [tokenizer.bos_token_id]) for p in prompts]
+    )
+    torch.testing.assert_close(lm.log_probs(), expected, rtol=1e-3, atol=1e-3)
+    # A continuation keeps the space that a decoder drops at the beginning of a text.
+    text = "Once upon a time, there was a dog."
+    whole = tokenizer(text, add_special_tokens=False).input_ids
+    texts = [tokenizer.decode(whole[:i]) + lm.decode(whole[i:]) for i in range(1, len(whole))]
+    assert texts == [tokenizer.decode(whole)] * len(texts)
+    assert any(lm.decode(whole[i:]).startswith(" ") for i in range(len(whole)))
+    assert lm.decode([*whole, tokenizer.eos_token_id]) == lm.decode(whole)
+    assert lm.decode([]) == ""
+
+
 def test_circuit_lm_refuses_an_impossible_token():
     eye = torch.eye(2, dtype=torch.float64)
     lm = tt.CircuitLM(tt.HMM(eye[0], eye, eye))
     lm.start([[]])
     with pytest.raises(tt.TractileError, match="probability is zero"):
         lm.advance(torch.tensor([1]))
+
+
+def test_table_lm_uses_the_longest_known_suffix():
+    table = {
+        (): torch.tensor([0.2, 0.8]).log(),
+        (1,): torch.tensor([0.3, 0.7]).log(),
+        (0, 1): torch.tensor([0.6, 0.4]).log(),
+    }
+    lm = tt.lm.TableLM(table)
+    lm.start([[], [0], [1], [0, 1], [1, 0, 1], [1, 1]])
+    assert lm.log_probs()[:, 0].exp().tolist() == pytest.approx([0.2, 0.2, 0.3, 0.6, 0.6, 0.3])
 
 
 def test_table_lm_checks_its_table():
@@ -212,6 +264,15 @@ def test_table_lm_checks_its_table():
         tt.lm.TableLM({(): [0.0]}, eos_token_id=3)
     with pytest.raises(tt.TractileError, match="as token ids"):
         tt.lm.TableLM({(): [0.0]}).start(["text"])
+
+
+def test_text_by_a_vocabulary_and_without_one():
+    class Vocabulary:
+        token_bytes = (b"a", "é".encode()[:1], None, "é".encode()[1:])
+
+    table = {(): [math.log(0.25)] * 4}
+    assert tt.lm.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"
+    assert tt.lm.TableLM(table, 2).decode([0, 1, 3, 2]) == "0 1 3"
 
 
 def test_the_tokenizer_of_another_model_is_refused():

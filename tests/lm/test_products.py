@@ -105,6 +105,32 @@ def test_a_proposal_that_is_not_tabular_samples_the_target(case, name, proposal)
     assert (z.abs() < LIMIT).all(), z
 
 
+def test_with_a_potential_moves_and_a_proposal_that_learns():
+    """A potential multiplies the target, resample–move keeps it, and a proposal may learn from run to run of its own."""
+    factors = models("ended")
+    target = target_of(factors)
+    plain = enumerated(factors, "ended")
+    weighed = {x: w * 0.3 ** x.count(0) for x, w in plain.items()}
+    psi = tt.inference.smc.FunctionPotential(
+        lambda text: 0.3 ** text.count("a"), tt.inference.smc.every_token
+    )
+    settings = {"particles": 12, "max_new_tokens": N}
+    runs = {
+        "potential": (weighed, lambda i: tt.smc(target, [], fa, "gcd", seed=i, potential=psi, **settings)),
+        "moves": (
+            weighed,
+            lambda i: tt.inference.smc.resample_move(
+                target, [], fa, "gcd", seed=i, potential=psi, ess_threshold=0.9, **settings
+            ),
+        ),
+    }
+    fa = COMPILED["ended"]
+    for name, (truth, run) in runs.items():
+        moments = [sum(w * f(x) for x, w in truth.items()) for f in FUNCTIONS]
+        z = z_scores([moments_of(run(seed)) for seed in range(RUNS)], moments)
+        assert (z.abs() < LIMIT).all(), (name, z)
+
+
 def test_operators_multiply_the_factors():
     a, b, c = (table_lm("ended", seed) for seed in (3, 11, 12))
     for x in itertools.product(range(EOS), repeat=2):

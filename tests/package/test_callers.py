@@ -115,6 +115,41 @@ def test_threads_get_what_one_caller_gets(untouched):
     assert hammer(calls, 8) == expected
 
 
+def test_one_model_is_shared_by_streams_and_other_calls():
+    """Also one ``TransformersLM``: each call has rows of its own."""
+    streams = [
+        tt.generate(LM, None, prompt, NAME, max_new_tokens=10, stream=True, seed=seed)
+        for prompt in ("My name is", "I am")
+        for seed in range(3)
+    ]
+    found = [""] * len(streams)
+    while streams_left := [i for i, stream in enumerate(streams) if stream is not None]:
+        for i in streams_left:
+            part = next(streams[i], None)
+            if part is None:
+                streams[i] = None
+            else:
+                found[i] += part.new
+        tt.smc(LM, "Tom has a", NAME, particles=2, max_new_tokens=3 + len(found[0]))
+    expected = [
+        tt.generate(LM, None, prompt, NAME, max_new_tokens=10, particles=1, seed=seed)
+        for prompt in ("My name is", "I am")
+        for seed in range(3)
+    ]
+    assert found == expected
+
+
+def test_a_call_inside_a_call():
+    """A check of one call may ask the model itself."""
+
+    def probable(text):
+        answer = tt.generate(LM, None, f"{text} is a", Literal[" cat", " dog"], max_new_tokens=6)
+        return float(answer in (" cat", " dog"))
+
+    post = tt.smc(LM, "My name is", NAME, particles=2, max_new_tokens=10, potential=probable)
+    assert all(map(NAME.accepts, post.texts))
+
+
 @pytest.mark.parametrize("failing", [False, True])
 def test_the_model_keeps_its_attention_while_it_is_shared(failing):
     """At no moment does the model given look otherwise, whatever happens in a forward pass."""

@@ -85,6 +85,14 @@ def test_it_is_the_bytes_the_specials_and_the_end() -> None:
     assert fingerprint(tokens, 2) == "3dd7dd4a69ce87623c5f250f477e6b82da65ea2e8311807a29f8eb657ed43213"
 
 
+def test_padding_is_no_part_of_it() -> None:
+    """Outputs of a model beyond its tokenizer's tokens change the size, not what the tokens are."""
+    assert Vocabulary([b"a", None], 1).fingerprint == Vocabulary([b"a", None, None, None], 1).fingerprint
+    assert Vocabulary([b"a", None], 1).fingerprint != Vocabulary([b"a", None, None, None], 2).fingerprint
+    # sizes are not mixed up on disk
+    assert Vocabulary([b"a", None], 1).cache_name != Vocabulary([b"a", None, None, None], 1).cache_name
+
+
 def test_however_a_tokenizer_is_read() -> None:
     fast = tokenizer()
     own = fast.eos_token_id

@@ -10,6 +10,8 @@ from counting import HANGS
 
 import tractile as tt
 import tractile.distill
+from tractile.inference import threads
+from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.smc import LookaheadProposal, importance_sampling
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
@@ -68,6 +70,35 @@ def test_other_ways_to_generate(network):
         tt.decoding.beam_search(lm, [1], FA, 4, beams=2)
         tt.decoding.speculative(lm, [1], FA, HMM, particles=2, max_new_tokens=4)
     assert seen == {1}
+
+
+def test_the_logits_processor_reads_a_small_hmm_with_one_thread(network, monkeypatch):
+    """The model's own threads are not its business."""
+    seen = set()
+    advance = PGCDQuery.log_lookahead
+    monkeypatch.setattr(
+        PGCDQuery, "log_lookahead", lambda self: (seen.add(torch.get_num_threads()), advance(self))[1]
+    )
+    processor = tt.ConstraintLogitsProcessor(FA, HMM, max_new_tokens=4)
+    processor(torch.tensor([[1]]), torch.zeros(1, 4))
+    assert seen == {1}
+    monkeypatch.setattr(threads, "SMALL", 10)
+    processor.reset()
+    processor(torch.tensor([[1]]), torch.zeros(1, 4))
+    assert seen == {1, 2}
+
+
+def test_larger_models_and_hmms_keep_the_threads(network, monkeypatch):
+    monkeypatch.setattr(threads, "SMALL", sum(p.numel() for p in HMM.parameters()))
+    with threads_of(network) as seen:  # of some hundred parameters
+        ask(network)
+    assert seen == {2}
+    count = sum(p.numel() for p in network.parameters())
+    monkeypatch.setattr(threads, "SMALL", count)
+    for hidden, used in ((3, 1), (40, 2)):
+        with threads_of(network) as seen:
+            ask(network, hmm=tt.HMM.random(hidden, 4, seed=0), proposal=LookaheadProposal(1.0))
+        assert seen == {used}
 
 
 def test_a_potential_of_the_user_keeps_the_threads(network):
