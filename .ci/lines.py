@@ -67,7 +67,7 @@ CEILINGS = {
     "tests/layers": 591,
     "tests/lm": 1_049,
     "tests/oracle": 499,
-    "tests/package": 2_978,
+    "tests/package": 2_975,
     "tests/protocols": 556,
 }
 """The most lines of each room: the longest prefix of a file's path here is its room. ``.`` holds the files of the root."""

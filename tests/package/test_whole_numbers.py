@@ -86,12 +86,9 @@ def test_numbers_may_be_infinite_and_not_negative():
 
 
 def test_a_number_for_each_row():
-    assert arguments.each_whole(3, 2, "x").tolist() == [3, 3]
-    assert arguments.each_whole([3], 2, "x").tolist() == [3, 3]
-    assert arguments.each_whole([3, 4], 2, "x").tolist() == [3, 4]
-    given = torch.tensor([3, 4])
-    arguments.each_whole(given, 2, "x")[0] = 9
-    assert given.tolist() == [3, 4]
+    assert arguments.each_whole(3, 2, "x") == [3, 3]
+    assert arguments.each_whole([3], 2, "x") == [3, 3]
+    assert arguments.each_whole(torch.tensor([3, 4]), 2, "x") == [3, 4]
     for wrong, count in (([3, 4, 5], 3), ([[3, 4]], 2), (torch.empty(0, dtype=torch.long), 0)):
         with pytest.raises(
             tt.errors.ShapeError, match=rf"^x has {count} entries for 2 rows; give one, or one for each$"
