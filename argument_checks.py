@@ -42,14 +42,14 @@ def not_negative(value: Any, name: str) -> float:
     return number
 
 
-def each_whole(values: Any, count: int, name: str) -> Int[Tensor, " count"]:
+def each_whole(values: Any, count: int, name: str) -> list[int]:
     """A whole number for each of ``count`` rows, from one for all or one for each."""
     if type(values) is int and abs(values) < 2**63:  # quick
-        return torch.full((count,), values)
+        return [values] * count
     given = whole_numbers(values, name, ShapeError)
     if given.ndim > 1 or given.numel() not in (1, count):
         raise ShapeError(f"{name} has {given.numel()} entries for {count} rows; give one, or one for each")
-    return given.expand(count).clone()
+    return [int(each) for each in given.expand(count).tolist()]
 
 
 def whole_numbers(

@@ -35,7 +35,7 @@ CEILINGS = {
     "constraints/tags": 1_675,
     "constraints/vocabulary": 400,
     "constraints/words": 538,
-    "core": 8_246,
+    "core": 8_236,
     "decoding": 6_164,
     "distill": 3_706,
     "embedded": 88,
@@ -67,7 +67,7 @@ CEILINGS = {
     "tests/layers": 591,
     "tests/lm": 1_049,
     "tests/oracle": 499,
-    "tests/package": 2_978,
+    "tests/package": 2_975,
     "tests/protocols": 556,
 }
 """The most lines of each room: the longest prefix of a file's path here is its room. ``.`` holds the files of the root."""

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <unordered_map>
 
 #include "stacks.h"
 
@@ -245,6 +244,7 @@ class Bytes {
 
   // The bytes of the shortest name of each label, of a first member or of a later one, whichever are more, of LEAST less; −1: none.
   const std::vector<i64>& names(i32 bag) {
+    if (i32(names_.size()) <= bag) names_.resize(stacks_.nodes.size());
     std::vector<i64>& found = names_[bag];
     const Node& n = stacks_.nodes[bag];
     if (found.empty()) {
@@ -258,8 +258,9 @@ class Bytes {
   // The labels that may be read from a state, each with the fewest bytes to its end.
   const std::vector<std::pair<i32, i64>>& labels_from(i32 number, i32 state) {
     const Table& table = stacks_.tables[number];
-    Index::Key key{u64(u32(number)), u64(u32(state)), 1};
-    i32 known = labels_index_.find(key);
+    if (i32(labels_at_.size()) <= number) labels_at_.resize(number + 1);
+    if (labels_at_[number].empty()) labels_at_[number].resize(table.states, NONE);
+    i32& known = labels_at_[number][state];
     if (known != NONE) return labels_[known];
     std::vector<std::pair<i32, i64>> found;
     std::vector<u8> seen(table.states, 0), labelled(64 * table.words, 0);
@@ -276,7 +277,7 @@ class Bytes {
       for (size_t i = table.begin[met[at]]; i < table.begin[met[at] + 1]; ++i)
         if (i32 to = table.moves[i].to; !seen[to]) seen[to] = 1, met.push_back(to);
     }
-    labels_index_.put(key, i32(labels_.size()));
+    known = i32(labels_.size());
     labels_.push_back(std::move(found));
     return labels_.back();
   }
@@ -287,10 +288,11 @@ class Bytes {
   std::vector<i64> observers_;  // by node, −1: not yet
   std::vector<i64> known_;  // by stack, −1: not yet
   std::vector<std::pair<i64, bool>> nodes_;
-  std::unordered_map<i32, std::vector<i64>> names_;  // by bag
-  Index counted_index_, labels_index_;
+  std::vector<std::vector<i64>> names_;  // by bag
+  Index counted_index_;
   std::vector<i64> counts_;
   std::vector<i64> rests_;  // by what a bag has read, −1: not yet
+  std::vector<std::vector<i32>> labels_at_;  // by table and state, of `labels_`; NONE: not yet
   Stable<std::vector<std::pair<i32, i64>>> labels_;
 };
 

@@ -36,7 +36,6 @@ constexpr int64_t MOST_SEARCHED = scaled(20000);       // states of all such sea
 constexpr uint64_t SLICE = scaled(100000);             // steps of one call, which goes on in the next one
 constexpr uint64_t LONG = scaled(10000);               // states of a search beyond which frames are asked whether there is an end
 constexpr int64_t MUCH = scaled(10000);                // nodes of the trie from which on a state that reads them alike is looked for
-constexpr size_t MOST_AHEAD = scaled(8000);            // numbers of the form of a state, by which others are found that read alike
 constexpr size_t MANY_NODES = scaled(64);              // nodes of a position that are told apart together; or read on from, where a state reads
 constexpr int32_t FEW_BYTES = scaled(16);              //     at most so many bytes
 constexpr size_t MOST_ENTRIES = scaled(100000);        // frames of which a lower bound is kept; of others it is 0

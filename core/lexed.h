@@ -62,6 +62,7 @@ struct Lexed {
   };
   std::vector<Group> groups;  // none without tokens
   std::vector<Exit> exits;
+  i32 number = NONE;  // of all that a `Lexer` keeps
 
   // Add the tokens of a group to a mask.
   static void add(const Group& group, u32* out) {

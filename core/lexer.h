@@ -51,23 +51,19 @@ class Lexer {
   const Lexed& keep(const Index::Key& key, Lexed&& found) {
     all_.push_back(std::make_unique<Lexed>(std::move(found)));
     bytes_ += all_.back()->bytes();
-    index_.put(key, i32(all_.size()) - 1);
+    all_.back()->number = i32(all_.size()) - 1;
+    index_.put(key, all_.back()->number);
     return *all_.back();
   }
 
   struct At {
     i32 position, state, characters;
   };
-  struct Alike {  // what states of one form read; `others`: where bytes come that lead away, each with the state before it
-    Lexed read;
-    std::vector<At> others;
-  };
-  struct Hash {
-    size_t operator()(const std::vector<i32>& form) const {
-      u64 found = form.size();
-      for (i32 each : form) found = (found ^ u64(u32(each))) * 0x9E3779B97F4A7C15ull, found ^= found >> 29;
-      return size_t(found);
-    }
+  struct Alike {  // what the states of one form read
+    i32 table;                      // of the state that was read first
+    std::vector<i32> order, place;  // the states of that table as they were met, and by state its place there
+    Lexed read;                     // states by their places, here and below
+    std::vector<At> others;         // where bytes come that lead away, each with the state before it
   };
 
   // Groups and exits in the making.
@@ -263,30 +259,36 @@ class Lexer {
     return found;
   }
 
-  // Where a state reads much, most of it is the same in many tables: texts of a string or a comment up to the byte that may end it. That part
-  // is kept by its form, with the nodes where other bytes come; what is read from those on is the table's own.
+  // Where a state reads much, most of it is the same in many tables, and for many states of one: texts of a string or a comment up to the
+  // byte that may end it, words of which some more may come. That part is kept by its form, with the nodes where other bytes come; what is
+  // read from those on is the table's own.
   Lexed by_form(i32 number, i32 state, i32 position) {
     const Table& table = tables_[number];
-    std::vector<i32> order, form;
-    if (position != Positions::ROOT || begins(table, state) < much_ || !ahead(table, state, order, form)) return walked(table, state, position);
-    auto [at, is_new] = forms_.try_emplace(std::move(form));
-    Alike& shared = at->second;
-    if (is_new) {
-      std::unordered_map<i32, i32> place;
-      for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
+    if (position != Positions::ROOT || !table.deterministic || begins(table, state) < much_) return walked(table, state, position);
+    const i32 form = forms_.number(this->form(table, state));
+    alike_.resize(forms_.count());
+    std::vector<Alike>& known = alike_[form];
+    std::vector<i32> order;
+    auto shared = std::find_if(known.rbegin(), known.rend(), [&](const Alike& each) { return is_alike(each, table, state, order); });
+    if (shared == known.rend()) {
+      known.push_back({number, {state}, std::vector<i32>(table.states, NONE), {}, {}});
+      Alike& fresh = known.back();
+      fresh.place[state] = 0;
       Making making;
-      sweep(table, {position, state, 0}, position, making, &shared.others);
-      finish(making, shared.read);
-      for (Lexed::Group& group : shared.read.groups) group.state = place.at(group.state);
-      for (Lexed::Exit& exit : shared.read.exits) exit.state = place.at(exit.state);
-      for (At& other : shared.others) other.state = place.at(other.state);
-      bytes_ += shared.read.bytes() + sizeof(At) * shared.others.capacity() + 4 * at->first.size();
+      sweep(table, {position, state, 0}, position, making, &fresh);
+      finish(making, fresh.read);
+      for (Lexed::Group& group : fresh.read.groups) group.state = fresh.place[group.state];
+      for (Lexed::Exit& exit : fresh.read.exits) exit.state = fresh.place[exit.state];
+      for (At& other : fresh.others) other.state = fresh.place[other.state];
+      bytes_ += fresh.read.bytes() + sizeof(At) * fresh.others.capacity() + 4 * (fresh.place.size() + fresh.order.capacity());
+      order = fresh.order;
+      shared = known.rbegin();
     }
-    Lexed found = shared.read;
+    Lexed found = shared->read;
     for (Lexed::Group& group : found.groups) group.state = order[group.state];
     for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
     Making making;
-    for (const At& other : shared.others) {
+    for (const At& other : shared->others) {
       const i32 to = table.step(order[other.state], positions_.trie().byte[other.position]);
       if (to == NONE) continue;
       const At next{other.position, to, other.characters + table.between[to]};
@@ -297,39 +299,40 @@ class Lexer {
     return found;
   }
 
-  // Write in `form` the part of a table that is read from a state within the longest token, without the rare bytes that lead away from it,
-  // and in `order` its states as they are met, by which it is numbered: equal forms read alike. False if it has over MOST_AHEAD numbers.
-  bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
-    if (!table.deterministic) return false;
+  // What tells most forms apart: the rare bytes that lead away from a state, which are left in `away_`, and the other moves of the state.
+  std::vector<i32> form(const Table& table, i32 state) {
     away_ = ByteSet();
+    std::vector<i32> found, next{state};
     for (int byte = 0; byte < 128; ++byte)
-      if (positions_.trie().below[byte] < much_ && table.step(state, u8(byte)) != state) away_.put(byte, byte), form.push_back(byte);
-    std::vector<i32> number(table.states, NONE), depth{0};
-    order.push_back(state);
-    number[state] = 0;
-    for (size_t at = 0; at < order.size(); ++at) {
-      i32 here = order[at];
-      form.push_back(-1);
-      form.push_back((table.label[here] >= 0) | table.between[here] << 1);
-      if (depth[at] == positions_.trie().deepest) continue;
-      for (size_t i = table.begin[here]; i < table.begin[here + 1]; ++i) {
-        const Table::Move& move = table.moves[i];
-        for (int low = move.low; low <= move.high; ++low) {
-          if (away_.has(u8(low))) continue;
-          int high = low;
-          while (high < move.high && !away_.has(u8(high + 1))) ++high;
-          if (number[move.to] == NONE) {
-            number[move.to] = i32(order.size());
-            order.push_back(move.to);
-            depth.push_back(depth[at] + 1);
-          }
-          form.push_back(low | high << 8);
-          form.push_back(number[move.to]);
-          low = high;
-        }
-      }
-      if (form.size() > MOST_AHEAD) return false;
+      if (positions_.trie().below[byte] < much_ && table.step(state, u8(byte)) != state) away_.put(byte, byte), found.push_back(byte);
+    for (size_t i = table.begin[state]; i < table.begin[state + 1]; ++i) {
+      const Table::Move& move = table.moves[i];
+      if (away_.has(move.low) && move.low == move.high) continue;
+      auto known = std::find(next.begin(), next.end(), move.to);
+      found.insert(found.end(), {move.low | move.high << 8, i32(known - next.begin()), (table.label[move.to] >= 0) | table.between[move.to] << 1});
+      if (known == next.end()) next.push_back(move.to);
     }
+    return found;
+  }
+
+  // Whether a state reads as the first of a form, but for the bytes that lead away; then `order` has its states in place of those.
+  bool is_alike(const Alike& known, const Table& table, i32 state, std::vector<i32>& order) const {
+    const Table& model = tables_[known.table];
+    std::vector<u8> bytes;  // one of those that both tables take alike, and so on
+    for (int byte = 0; byte < 256; ++byte)
+      if (!away_.has(u8(byte)) && (bytes.empty() || model.of_byte[byte] != model.of_byte[bytes.back()] || table.of_byte[byte] != table.of_byte[bytes.back()])) bytes.push_back(u8(byte));
+    order.assign(known.order.size(), NONE);
+    order[0] = state;
+    for (size_t at = 0; at < order.size(); ++at)  // each is met from one before it
+      for (u8 byte : bytes) {
+        const i32 there = model.step(known.order[at], byte), here = table.step(order[at], byte);
+        if (there == NONE && here != NONE) return false;
+        if (there == NONE || known.place[there] == NONE) continue;  // no token leads there
+        if (here == NONE || (model.label[there] >= 0) != (table.label[here] >= 0) || model.between[there] != table.between[here]) return false;
+        i32& same = order[known.place[there]];
+        if (same == NONE) same = here;
+        if (same != here) return false;
+      }
     return true;
   }
 
@@ -337,12 +340,6 @@ class Lexer {
     Lexed found;
     Making making;
     std::vector<At> todo{{position, state, 0}};
-    walk(table, todo, making);
-    finish(making, found);
-    return found;
-  }
-
-  void walk(const Table& table, std::vector<At>& todo, Making& making) {
     while (!todo.empty()) {
       const At at = todo.back();
       todo.pop_back();
@@ -350,6 +347,8 @@ class Lexer {
       else if (table.deterministic && reads_few(table, at.state)) step_all(table, at, todo, making);
       else sweep_all(table, at, 0, making);
     }
+    finish(making, found);
+    return found;
   }
 
   // Whether a state reads few bytes.
@@ -389,9 +388,9 @@ class Lexer {
     if (table.label[at.state] >= 0 && trie.places[place].after > place + 1) making.exit(at.state, at.characters, env).push_back(at.position);
   }
 
-  // Read all that is below a node of the trie, depth first, and note tokens and exits in `making`. With `others` the bytes of `away_` are
-  // not read: the nodes to which they lead are appended there, each with the state before it.
-  void sweep(const Table& table, const At& from, i32 node, Making& making, std::vector<At>* others = nullptr) {
+  // Read all that is below a node of the trie, depth first, and note tokens and exits in `making`. With `fresh` the states that are met are
+  // numbered there, and the bytes of `away_` are not read: the nodes to which they lead are appended there, each with the state before it.
+  void sweep(const Table& table, const At& from, i32 node, Making& making, Alike* fresh = nullptr) {
     const Trie& trie = positions_.trie();
     const Trie::Place* places = trie.places.data();
     i32 place = trie.order[node];
@@ -401,8 +400,8 @@ class Lexer {
     for (++place; place < end; ++visited) {
       const Trie::Place& at = places[place];
       auto [state, characters] = way_[at.depth - 1];
-      if (others && away_.has(at.byte)) {
-        others->push_back({at.node, state, characters});
+      if (fresh && away_.has(at.byte)) {
+        fresh->others.push_back({at.node, state, characters});
         place = at.after;
         continue;
       }
@@ -410,6 +409,10 @@ class Lexer {
       if (to == NONE) {
         place = at.after;
         continue;
+      }
+      if (fresh && fresh->place[to] == NONE) {
+        fresh->place[to] = i32(fresh->order.size());
+        fresh->order.push_back(to);
       }
       characters += table.between[to];
       way_[at.depth] = {to, characters};
@@ -496,7 +499,8 @@ class Lexer {
   std::vector<i32> row_env_, rows_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
-  std::unordered_map<std::vector<i32>, Alike, Hash> forms_;  // by what is read ahead, its states numbered as they are met
+  Lists forms_;
+  std::vector<std::vector<Alike>> alike_;  // by form
   ByteSet away_;  // of the form that was made last: the rare bytes that lead away from its state
   i64 beginning_[257] = {0};  // the nodes of the trie that are reached by lesser first bytes
   std::vector<std::pair<i32, i32>> way_;  // of a sweep: by depth the state and the characters

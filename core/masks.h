@@ -205,19 +205,27 @@ class Masks {
     const bool additive = left == FAR && !observed_.looks(item);
     const i64 below = additive ? observed_.bytes({f.below, 0}) : 0;
     const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), position, moving);
+    out.read.push_back(found.number);
+    if (texts) out.bits.resize(positions_.trie().words, 0);
     for (const Lexed::Group& group : found.groups) {
       u64 reg;
-      if (!stacks_.goes_on(f.node, f.reg, t, group.state, group.characters, reg)) continue;
-      if (texts) {
+      const bool goes_on = stacks_.goes_on(f.node, f.reg, t, group.state, group.characters, reg);
+      if (goes_on && texts) {
         each_text(group, stacks_.push(f.node, reg, f.below), item.env, position, left, spelled, out);
         continue;
       }
-      if (moving) inside = observers.with(item.env, group.env);
-      i64 rest = additive ? observed_.bytes_of(f.node, reg, below) : this->rest({stacks_.push(f.node, reg, f.below), observers.token_end(inside)}, left, spelled);
-      if (rest >= ENDLESS) continue;
+      if (goes_on && moving) inside = observers.with(item.env, group.env);
+      const i64 rest = !goes_on ? ENDLESS
+                       : additive ? observed_.bytes_of(f.node, reg, below)
+                                  : this->rest({stacks_.push(f.node, reg, f.below), observers.token_end(inside)}, left, spelled);
+      if (rest >= ENDLESS) {
+        out.read.push_back(i32(&group - found.groups.data()));
+        continue;
+      }
       most_ = std::max(most_, rest);
-      out.add(group);
+      out.groups.push_back(&group);
     }
+    out.read.push_back(NONE);
     for (const Lexed::Exit& exit : found.exits) {
       u64 reg;
       if (!stacks_.goes_on(f.node, f.reg, t, exit.state, exit.characters, reg)) continue;
@@ -291,7 +299,6 @@ class Masks {
       };
       others.erase(std::remove_if(others.begin(), others.end(), holds), others.end());
       std::vector<u32>& bits = out.bits;
-      bits.resize(trie.words, 0);
       std::vector<i32> had;
       for (i32 each : others)
         if (bits[each >> 5] >> (each & 31) & 1) had.push_back(each);

@@ -162,13 +162,12 @@ class FiniteMasks:
     def _fewest(self) -> int:
         return int(self.automaton.distances[self.automaton.start_states].min())
 
-    def shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+    def shortfall(self, lengths: list[int]) -> Shortfall | None:
         """Return the smallest infeasible length of ``lengths`` and the next feasible one; None if all are feasible.
 
         Past the horizon, the search tries at most as many further lengths as the automaton has states.
         """
-        extends = self.horizon is not None and self.betas is None
-        if extends and (not len(lengths) or int(lengths.min()) >= self._fewest()):
+        if self.horizon is not None and self.betas is None and min(lengths, default=0) >= self._fewest():
             return None
         found = shortfall_of(self.feasible_lengths(), lengths, self.horizon)
         if found is None or found.needed is not None:

@@ -88,11 +88,14 @@ class GCDQuery(RowQuery):
             self._masks = self._masks.of(self.automaton.lazy)
         return super().start(batch, budgets)
 
-    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+    def _shortfall(self, lengths: list[int]) -> Shortfall | None:
         return self._masks.shortfall(lengths)
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        self._rows = [(self._masks.start_state, left, None) for left in budgets.tolist()]
+        self._begin(budgets.tolist())
+
+    def _begin(self, budgets: list[int]) -> None:  # without a tensor
+        self._rows = [(self._masks.start_state, left, None) for left in budgets]
         self._length, self._checked = 0, None
 
     def advance(self, tokens: Tokens) -> None:

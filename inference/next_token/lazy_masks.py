@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, final
 
 import torch
-from jaxtyping import Bool, Int, Int32
+from jaxtyping import Bool, Int32
 from numpy import ndarray
 from torch import Tensor
 
@@ -96,15 +96,13 @@ class LazyMasks:
         fewest = self._fewest(self.horizon)
         return torch.arange(self.horizon + 1) >= (UNREACHABLE if fewest is None else fewest)
 
-    def shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+    def shortfall(self, lengths: list[int]) -> Shortfall | None:
         """Return the smallest of ``lengths`` and the fewest tokens of an accepted text (None: unknown).
 
         Return None if all lengths are feasible.
         """
-        if not lengths.numel():
-            return None
-        least, start = int(lengths.min()), self.start_state
-        if start >= 0 and (self.horizon is None or self.tokens.within(start, least)):
+        least, start = min(lengths, default=0), self.start_state
+        if not lengths or (start >= 0 and (self.horizon is None or self.tokens.within(start, least))):
             return None
         unknown = self.horizon is None or start < 0
         return Shortfall(

@@ -59,29 +59,30 @@ class RowQuery(Copied):
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         left = self._budgets(whole(batch, "start: batch", 0), budgets)
-        each = left.tolist() or [0]
-        if min(each) < 0:
-            raise BudgetTooSmall("budgets must not be negative", needed=None, given=min(each))
-        if self.horizon is not None and max(each) > self.horizon:
-            raise BudgetTooLarge(given=max(each), horizon=self.horizon)
-        short = self._shortfall(torch.zeros_like(left) if self.horizon is None else left)
+        if min(left, default=0) < 0:
+            raise BudgetTooSmall("budgets must not be negative", needed=None, given=min(left))
+        if self.horizon is not None and max(left, default=0) > self.horizon:
+            raise BudgetTooLarge(given=max(left), horizon=self.horizon)
+        short = self._shortfall([0] * len(left) if self.horizon is None else left)
         if short is not None:
             raise BudgetTooSmall(given=short.given, needed=short.needed, exact=short.exact)
-        self.take_up(left)
+        self._begin(left)
         return self
 
-    def _budgets(self, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
-        """Return a budget in tokens for each row; by default the horizon."""
-        if budgets is None:
-            budgets = UNLIMITED if self.horizon is None else self.horizon
-        return each_whole(budgets, batch, "start: budgets").to(self.device)
+    def _begin(self, budgets: list[int]) -> None:
+        self.take_up(torch.tensor(budgets, dtype=torch.long, device=self.device))
 
-    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+    def _budgets(self, batch: int, budgets: Budgets) -> list[int]:
+        """Return a budget in tokens for each row; by default the horizon."""
+        most = UNLIMITED if self.horizon is None else self.horizon
+        return each_whole(most if budgets is None else budgets, batch, "start: budgets")
+
+    def _shortfall(self, lengths: list[int]) -> Shortfall | None:
         """Return the smallest infeasible length of ``lengths`` and the next feasible one; None if all are feasible."""
         return shortfall_of(self.feasible_lengths(), lengths, self.horizon)
 
     def resume(self, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
-        self.take_up(self._budgets(len(prefixes), budgets))
+        self._begin(self._budgets(len(prefixes), budgets))
         for tokens in prefixes.T:
             self.advance_some(tokens, tokens >= 0)
 

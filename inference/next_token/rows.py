@@ -72,16 +72,15 @@ def check_horizon(horizon: int | None, name: str) -> None:
 
 
 def shortfall_of(
-    feasible: Bool[Tensor, " lengths"], lengths: Int[Tensor, " batch"], horizon: int | None
+    feasible: Bool[Tensor, " lengths"], lengths: list[int], horizon: int | None
 ) -> Shortfall | None:
     """Return the smallest infeasible length and the next feasible one up to the horizon; None if all are feasible.
 
     Lengths beyond the last of ``feasible`` are as feasible as that one.
     """
-    wrong = ~feasible[lengths.to(feasible.device).clamp(max=len(feasible) - 1)]
-    if not bool(wrong.any()):
+    given = min((n for n in {*lengths} if not feasible[min(n, len(feasible) - 1)]), default=None)
+    if given is None:
         return None
-    given = int(lengths.to(feasible.device)[wrong].min())
     longer = [] if horizon is None else feasible[given + 1 :].nonzero()[:1, 0].tolist()
     return Shortfall(given, given + 1 + longer[0] if longer else None)
 

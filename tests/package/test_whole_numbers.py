@@ -74,3 +74,14 @@ def test_numbers_may_be_infinite_and_not_negative():
     for wrong in (-1e-300, torch.nan, True, "1", [], torch.zeros(2)):
         with pytest.raises(tt.errors.EvidenceError, match=r"^x must be a number, 0 or more, not "):
             arguments.not_negative(wrong, "x")
+
+
+def test_a_number_for_each_row():
+    assert arguments.each_whole(3, 2, "x") == [3, 3]
+    assert arguments.each_whole([3], 2, "x") == [3, 3]
+    assert arguments.each_whole(torch.tensor([3, 4]), 2, "x") == [3, 4]
+    for wrong, count in (([3, 4, 5], 3), ([[3, 4]], 2), (torch.empty(0, dtype=torch.long), 0)):
+        with pytest.raises(
+            tt.errors.ShapeError, match=rf"^x has {count} entries for 2 rows; give one, or one for each$"
+        ):
+            arguments.each_whole(wrong, 2, "x")
