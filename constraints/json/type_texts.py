@@ -104,7 +104,9 @@ def encoded(
     first = some(alphabet, lambda v: not ascii or v < 32)
     second = some(alphabet, lambda v: not ascii or not v & 8)
     third = some(alphabet, lambda v: not ascii or not v & 2)
-    before_two, before_one = (some(alphabet, lambda v, bits=bits: padded or v % bits == 0) for bits in (16, 4))
+    before_two, before_one = (
+        some(alphabet, lambda v, bits=bits: padded or v % bits == 0) for bits in (16, 4)
+    )
     pad = "=" if padded else "=?"
     ends = ["", first + before_two + ("==" if padded else "(?:==)?"), first + second + before_one + pad]
     ways = []
