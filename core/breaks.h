@@ -73,11 +73,6 @@ class Breaks {
 
   Cost settled(i32 node, u64 reg, Cost after) {
     if (after.tokens >= FAR) return after;
-    if (!is_ready_) {
-      for (size_t n = 1; n < trie_.byte.size(); ++n)
-        if (const u8 byte = trie_.byte[trie_.parent[n]]; trie_.parent[n]) before_[trie_.byte[n]].put(byte, byte);
-      is_ready_ = true;
-    }
     const i32 at = entry(node, reg, after.less);
     if (at == NONE) return on({0, sets_.all()}, after);
     while (!todo_.empty()) {
@@ -105,11 +100,14 @@ class Breaks {
   // What is known now of a node before a cost; `user` is evaluated again when it changes.
   Cost ask(i32 user, i32 node, Cost after) {
     if (after.tokens >= FAR) return after;
-    const i32 at = entry(node, stacks_.first(node), after.less);
+    ByteSet less = rounded(sets_[after.less]);
+    less.keep(stacks_.follow.last(node));
+    const i32 at = entry(node, stacks_.first(node), sets_.number(less));
     if (at == NONE) return on({0, sets_.all()}, after);
     Index::Key use{u64(u32(at)), u64(u32(user)), 0};
     if (uses_.find(use) == NONE) uses_.put(use, 0), entries_[at].users.push_back(user);
-    return on(entries_[at].found, after);
+    const Cost found = on(entries_[at].found, after);
+    return stacks_.follow.has_empty_text(node) ? either(found, after) : found;
   }
 
   Cost evaluated(i32 number) {
@@ -171,24 +169,17 @@ class Breaks {
   }
 
   // Some text that is not empty and ends with one of these bytes.
-  Cost some_text(Cost after, i32 last) const {
-    const ByteSet &less = sets_[after.less], &ends = sets_[last];
-    for (int w = 0; w < 4; ++w)
-      if (less.bits[w] & ends.bits[w]) return {after.tokens, sets_.all()};
-    return {after.tokens + 1, sets_.all()};
-  }
+  Cost some_text(Cost after, i32 last) const { return {after.tokens + !sets_[after.less].meets(sets_[last]), sets_.all()}; }
 
   // The least cost of reading from a state of a table to one that accepts, and then at cost `after`.
   Cost read(i32 table, i32 state, Cost after) {
     const Table& t = stacks_.tables[table];
-    ByteSet last;
-    for (int byte = 0; byte < 256; ++byte)
-      if (t.is_last[byte]) last.put(byte, byte);
+    ByteSet last = t.last;
     if (t.states > MOST_READ) {
       const Cost found = t.reads(state) ? some_text(after, sets_.number(last)) : Cost{FAR, 0};
       return t.label[state] >= 0 ? either(found, after) : found;
     }
-    for (int w = 0; w < 4; ++w) last.bits[w] &= sets_[after.less].bits[w];
+    last.keep(sets_[after.less]);
     const i32 less = sets_.number(last);
     const u64 key = u64(u32(table)) << 32 | u64(u32(less));
     i32 known = table_index_.find(key);
@@ -199,6 +190,16 @@ class Breaks {
     }
     const Cost found = states_[known][state];
     return t.label[state] < 0 ? found : either(found, after);  // here the token may have begun before the table
+  }
+
+  // A set with all letters, digits or bytes above ASCII if it has some of them: few sets are left, and bounds as good.
+  static ByteSet rounded(ByteSet set) {
+    for (auto [low, high] : {std::pair('0', '9'), std::pair('A', 'Z'), std::pair('a', 'z'), std::pair('\x80', '\xFF')}) {
+      ByteSet group;
+      group.put(u8(low), u8(high));
+      if (group.meets(set)) set.put(group);
+    }
+    return set;
   }
 
   // By state the least cost of reading to acceptance, before what costs {0, less}.
@@ -224,7 +225,7 @@ class Breaks {
           if (all > tokens[s]) continue;
           if (all < tokens[s]) tokens[s] = all, fewer[s] = ByteSet(), changed = true;
           for (int byte = move.low; byte <= move.high; ++byte)
-            if (!any || on.has(u8(byte))) changed = fewer[s].put(before_[byte]) || changed;
+            if (!any || on.has(u8(byte))) changed = fewer[s].put(trie_.before[byte]) || changed;
         }
     }
     std::vector<Cost> found;
@@ -234,8 +235,6 @@ class Breaks {
 
   Stacks& stacks_;
   const Trie& trie_;
-  bool is_ready_ = false;
-  ByteSet before_[256];  // by byte those that are beside it in a token, before it
   ByteSets sets_;
   Stable<Entry> entries_;
   Index index_, uses_;

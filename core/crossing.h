@@ -156,8 +156,9 @@ class Crossing {
   bool answered(i32 stack, i32 position, i32 budgets, i32 tables, i32 most, i32& answer, Turn& turn) {
     answer = FAR;
     if (most < 0) return true;
-    while (stack != NONE && observes(stacks_.frame(stack))) {
+    for (; stack != NONE; stack = stacks_.frame(stack).below) {  // observers whose parts have been read
       Frame f = stacks_.frame(stack);
+      if (f.node == JOIN || f.reg != 1 || stacks_.nodes[f.node].kind < WITHIN) break;
       if (stacks_.nodes[f.node].kind == TOKENS) {
         // the part was open at the start, so the token in progress has written a byte of it
         i64 tokens = stacks_.observers.top(budgets).value >> 1;
@@ -168,7 +169,6 @@ class Crossing {
         tables = stacks_.observers.leave(tables);
         if (tables == NONE) return true;
       }
-      stack = f.below;
     }
     if (stack == NONE) {
       if (positions_.has_root(position)) answer = 0;
@@ -190,9 +190,6 @@ class Crossing {
     else turn.act = activation(f.node, f.reg, {position, tables}, spelled_ ? NONE : told_apart(stacks_.observers.lacking(budgets)));
     return false;
   }
-
-  // Whether a frame is that of an observer whose part has been read.
-  bool observes(const Frame& f) const { return f.node != JOIN && stacks_.nodes[f.node].kind >= WITHIN && f.reg == 1; }
 
   // The nodes of a position at which a part with a budget may end: after so many tokens at the root, so many elsewhere.
   i32 counted(const Node& part, i32 position, i64 at_root, i64 elsewhere) {
@@ -541,32 +538,15 @@ class Crossing {
 
   // The largest suffix cost of a token that goes on from a nonempty text of an activation's node to what may follow it.
   i32 most_suffix_cost(i32 number) {
-    const Act& act = acts_[number];
-    i32& known = suffix_cost_[{act.node, act.follow}];
-    if (known) return known - 1;
-    const ByteSet last = last_of(act.node), &next = stacks_.follow.bytes_of(act.follow);
+    const i32 node = acts_[number].node, follow = acts_[number].follow;
+    const u64 key = u64(u32(node)) << 32 | u32(follow);
+    if (i32 known = suffix_cost_.find(key); known != NONE) return known;
+    const ByteSet &last = node < NONE ? stacks_.tables[-2 - node].last : stacks_.follow.last(node), &next = stacks_.follow.bytes_of(follow);
     i32 found = 0;
     for (int byte = 0; byte < 256; ++byte)
       for (int to = 0; last.has(u8(byte)) && to < 256; ++to)
         if (next.has(u8(to))) found = std::max<i32>(found, positions_.trie().suffix_cost_after[byte][to]);
-    known = found + 1;
-    return found;
-  }
-
-  // The bytes that a nonempty text of a node may end with, and perhaps others.
-  ByteSet last_of(i32 node) {
-    ByteSet found;
-    auto end = [&](i32 table) {
-      for (int byte = 0; byte < 256; ++byte)
-        if (stacks_.tables[table].is_last[byte]) found.put(byte, byte);
-    };
-    if (node < NONE) return end(-2 - node), found;
-    std::vector<i32> reached;
-    reaches(stacks_.nodes, node, reached, [&](const Node& n) {
-      auto is_empty = [&](i32 part) { return lengths_.of_frame(part, stacks_.first(part)) == 0; };
-      if (n.kind == LEX || n.kind == COUNT || (n.kind == BAG && std::any_of(n.parts.begin(), n.parts.end(), is_empty))) std::for_each(n.tables.begin(), n.tables.end(), end);
-      return false;
-    });
+    suffix_cost_.put(key, found);
     return found;
   }
 
@@ -661,7 +641,7 @@ class Crossing {
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   Stable<std::vector<i32>> sought_;  // labels
   std::vector<Met> met_;
-  std::map<std::pair<i32, i32>, i32> suffix_cost_;  // by node and what may follow it, one more; 0: not yet
+  IndexOf<u64> suffix_cost_;  // by node and what may follow it
   Index fewest_index_;
   std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;

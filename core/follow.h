@@ -7,19 +7,6 @@
 
 namespace tractile {
 
-struct ByteSet {
-  u64 bits[4] = {0, 0, 0, 0};
-  bool has(u8 byte) const { return bits[byte / 64] >> byte % 64 & 1; }
-  void put(int low, int high) {
-    for (int byte = low; byte <= high; ++byte) bits[byte / 64] |= 1ull << byte % 64;
-  }
-  bool put(const ByteSet& others) {  // whether it grew
-    bool grown = false;
-    for (int w = 0; w < 4; ++w) grown |= (others.bits[w] & ~bits[w]) != 0, bits[w] |= others.bits[w];
-    return grown;
-  }
-};
-
 // Sets of bytes, each kept once and numbered: 0 is the empty one, 1 that of all bytes.
 class ByteSets {
  public:
@@ -74,12 +61,17 @@ class Follow {
     return about.next;
   }
 
+  // The bytes that a nonempty text of a node may end with, and perhaps others.
+  const ByteSet& last(i32 node) { return update(), all_[node].last; }
+
+  bool has_empty_text(i32 node) { return update(), all_[node].nothing; }
+
   const ByteSet& bytes_of(i32 number) const { return sets_[number]; }
   size_t bytes() const { return all_.size() * sizeof(About) + sets_.bytes(); }
 
  private:
   struct About {
-    ByteSet first, after;  // the bytes that its texts begin with, and those that may follow
+    ByteSet first, last, after;  // the bytes that its texts begin and end with, and those that may follow
     bool nothing = false;  // whether the empty text is one of its
     i32 number = NONE, next = NONE;  // of `after`, and of what `next` says; NONE: not yet
     std::vector<i32> callers;
@@ -116,40 +108,41 @@ class Follow {
       if (all_[part].callers.empty() || all_[part].callers.back() != node) all_[part].callers.push_back(node);
   }
 
-  void begin_of(i32 table, ByteSet& bytes) const {
-    const Table& t = tables_[table];
-    for (size_t i = t.begin[0]; i < t.begin[1]; ++i) bytes.put(t.moves[i].low, t.moves[i].high);
-  }
-
-  // Compute FIRST of a node, and whether it has the empty text, from its parts; return whether either grew.
+  // Compute FIRST and LAST of a node, and whether it has the empty text, from its parts; return whether one of them grew.
   bool begin(i32 node) {
     const Node& n = nodes_[node];
     About& about = all_[node];
-    ByteSet first;
-    bool nothing = true;
+    ByteSet first, last;
+    bool nothing = true, open = true;  // `open`: whether what was looked at, from the end on, may be empty
     auto in_turn = [&](i32 part) {
       if (nothing) first.put(all_[part].first), nothing = all_[part].nothing;
     };
+    auto backwards = [&](i32 part) {
+      if (open) last.put(all_[part].last), open = all_[part].nothing;
+    };
+    for (i32 table : n.tables) last.put(tables_[table].last);
     if (n.kind == LEX || n.kind == COUNT) {
-      begin_of(n.tables[0], first);
+      first.put(tables_[n.tables[0]].first);
       nothing = tables_[n.tables[0]].label[0] >= 0;
     } else if (n.kind == BAG) {
-      begin_of(n.tables[0], first);
+      first.put(tables_[n.tables[0]].first);
+      for (i32 part : n.parts) last.put(all_[part].last);
       nothing = n.low <= 0;
     } else if (n.kind == SEQ) {
       for (i32 part : n.parts) in_turn(part);
+      for (size_t i = n.parts.size(); i-- > 0;) backwards(n.parts[i]);
     } else if (n.kind == REPEAT) {
-      in_turn(n.parts[0]);
-      in_turn(n.parts[1]);
+      for (i32 part : n.parts) in_turn(part), backwards(part);
       nothing = nothing || n.low <= 0 || all_[n.parts[0]].nothing;
     } else {
       nothing = false;
-      for (i32 part : n.parts) first.put(all_[part].first), nothing = nothing || all_[part].nothing;
+      for (i32 part : n.parts) first.put(all_[part].first), last.put(all_[part].last), nothing = nothing || all_[part].nothing;
     }
     const bool grown = nothing && !about.nothing;
     about.nothing = about.nothing || nothing;
+    const bool ends = about.last.put(last);
     if (about.first.put(first) || grown) return about.next = NONE, true;
-    return false;
+    return ends;
   }
 
   // Add to the FOLLOW sets of a node's parts what follows them in it; parts whose sets grew are put into `todo`.
@@ -182,7 +175,7 @@ class Follow {
       return follows(n.parts[0], after);
     }
     if (n.kind == BAG)
-      for (i32 table : n.tables) begin_of(table, after);
+      for (i32 table : n.tables) after.put(tables_[table].first);
     for (i32 part : n.parts) follows(part, after);
   }
 

@@ -31,6 +31,7 @@ struct Trie {
   std::vector<i32> by_byte[256];  // nodes
   i64 below[256] = {0};           // by byte the nodes to which it leads and those below them
   std::vector<i32> costly[256];  // of those the ones whose `suffix_cost` is above 1
+  ByteSet before[256];           // by byte those that are beside it in a token, before it
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
 
@@ -123,6 +124,7 @@ struct Trie {
     for (size_t node = 1; node < byte.size(); ++node) {
       u8& most = suffix_cost_after[byte[parent[node]]][byte[node]];
       most = std::max(most, suffix_cost[node]);
+      if (parent[node]) before[byte[node]].put(byte[parent[node]], byte[parent[node]]);
       if (suffix_cost[node] > 1) costly[byte[node]].push_back(i32(node));
     }
   }
@@ -211,29 +213,20 @@ class Positions {
 
   bool has_root(i32 position) const { return has(position, ROOT); }
 
-  // The nodes from which a token that goes on with one of these bytes may take so many tokens if that is written anew, and the root; NONE
-  // if there are none. `number`: that of the set.
+  // The nodes from which a token that goes on with one of these bytes may take so many tokens, at least 2, if that is written anew, and the
+  // root; NONE if there are none. `number`: that of the set.
   i32 costly(i32 position, i32 tokens, const ByteSet& next, i32 number) {
     tokens = std::min<i32>(tokens, Trie::NEVER);
-    if (size(position) >= MANY_NODES) return shared(position, all_costly(tokens, next, number));
-    return filtered(position, i32(u32(number) << 8) | tokens, 4, [&](i32 n) {
-      for (i32 child = trie_.first[n]; child < trie_.first[n + 1]; ++child)
-        if (trie_.suffix_cost[child] >= tokens && next.has(trie_.byte[child])) return true;
-      return false;
-    });
-  }
-
-  i32 all_costly(i32 tokens, const ByteSet& next, i32 number) {
     Index::Key key{u64(number), u64(tokens), 3};
-    i32 found = index_.find(key);
-    if (found != NONE) return found - 1;
-    std::vector<i32> nodes{ROOT};
-    for (int byte = 0; byte < 256; ++byte)
-      for (i32 n : trie_.costly[byte])
-        if (next.has(u8(byte)) && trie_.suffix_cost[n] >= tokens) nodes.push_back(trie_.parent[n]);
-    found = of(nodes);
-    index_.put(key, found + 1);
-    return found;
+    i32 all = index_.find(key);
+    if (all == NONE) {
+      std::vector<i32> nodes{ROOT};
+      for (int byte = 0; byte < 256; ++byte)
+        for (i32 n : trie_.costly[byte])
+          if (next.has(u8(byte)) && trie_.suffix_cost[n] >= tokens) nodes.push_back(trie_.parent[n]);
+      index_.put(key, all = of(nodes));
+    }
+    return shared(position, all);
   }
 
   // The root, and the nodes that one of these bytes leads on from; NONE if there are none. `number`: that of the set.

@@ -5,6 +5,23 @@
 
 namespace tractile {
 
+struct ByteSet {
+  u64 bits[4] = {0, 0, 0, 0};
+  bool has(u8 byte) const { return bits[byte / 64] >> byte % 64 & 1; }
+  bool meets(const ByteSet& o) const { return (bits[0] & o.bits[0]) | (bits[1] & o.bits[1]) | (bits[2] & o.bits[2]) | (bits[3] & o.bits[3]); }
+  void put(int low, int high) {
+    for (int byte = low; byte <= high; ++byte) bits[byte / 64] |= 1ull << byte % 64;
+  }
+  bool put(const ByteSet& others) {  // whether it grew
+    bool grown = false;
+    for (int w = 0; w < 4; ++w) grown |= (others.bits[w] & ~bits[w]) != 0, bits[w] |= others.bits[w];
+    return grown;
+  }
+  void keep(const ByteSet& others) {
+    for (int w = 0; w < 4; ++w) bits[w] &= others.bits[w];
+  }
+};
+
 // A byte automaton; its start is state 0. A deterministic one of moderate size has an array of next states.
 struct Table {
   struct Move {
@@ -21,7 +38,7 @@ struct Table {
   i32 words = 1;
   std::vector<i32> fewest;  // bytes to acceptance
   std::vector<i32> labelled;  // by label the first state that has it
-  bool is_last[256] = {false};  // by byte whether one leads to a state that has a label
+  ByteSet first, last;  // the bytes that lead from the start, and to a state with a label
   u8 of_byte[256];          // the class of each byte
   i32 classes = 0;
   // A table that many share and that reads the same but for some texts: see `constraints/program/tables.py`.
@@ -119,7 +136,8 @@ struct Table {
 
   void note_ends() {
     for (const Move& move : moves)
-      for (int byte = move.low; label[move.to] >= 0 && byte <= move.high; ++byte) is_last[byte] = true;
+      if (label[move.to] >= 0) last.put(move.low, move.high);
+    for (size_t i = begin[0]; i < begin[1]; ++i) first.put(moves[i].low, moves[i].high);
     labelled.assign(*std::max_element(label.begin(), label.end()) + 1, NONE);
     for (i32 s = states; s-- > 0;)
       if (label[s] >= 0) labelled[label[s]] = s;

@@ -96,19 +96,16 @@ def some(alphabet: str, keep: Callable[[int], bool]) -> str:
 def encoded(
     alphabet: str, least: int = 0, most: int | None = None, padded: bool = True, ascii: bool = False
 ) -> str:
-    """Return a pattern of ``least`` to ``most`` bytes in base 64; with ``ascii``, of bytes below 128.
-
-    With ``padded`` the bits behind the last byte may be any, as to Python's decoder; without they are 0, as to Pydantic's own.
-    """
+    """Return a pattern of ``least`` to ``most`` bytes in base 64; with ``ascii``, of bytes below 128."""
     any_ = some(alphabet, lambda v: True)
     first = some(alphabet, lambda v: not ascii or v < 32)
     second = some(alphabet, lambda v: not ascii or not v & 8)
     third = some(alphabet, lambda v: not ascii or not v & 2)
-    before_two, before_one = (
-        some(alphabet, lambda v, bits=bits: padded or v % bits == 0) for bits in (16, 4)
-    )
-    pad = "=" if padded else "=?"
-    ends = ["", first + before_two + ("==" if padded else "(?:==)?"), first + second + before_one + pad]
+    # Bits behind the last byte may be any to Python's decoder, which wants padding, and are 0 to Pydantic's own.
+    before_two = some(alphabet, lambda v: padded or v % 16 == 0)
+    before_one = some(alphabet, lambda v: padded or v % 4 == 0)
+    two, one = ("==", "=") if padded else ("(?:==)?", "=?")
+    ends = ["", first + before_two + two, first + second + before_one + one]
     ways = []
     for rest, end in enumerate(ends):
         low = max(0, -((rest - least) // 3))
