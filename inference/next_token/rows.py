@@ -71,17 +71,16 @@ def check_horizon(horizon: int | None, name: str) -> None:
         )
 
 
-def shortfall_of(
-    feasible: Bool[Tensor, " lengths"], lengths: list[int], horizon: int | None
-) -> Shortfall | None:
-    """Return the smallest infeasible length and the next feasible one up to the horizon; None if all are feasible.
+def shortfall_of(fits: Bool[Tensor, " lengths"], asked: list[int], horizon: int | None) -> Shortfall | None:
+    """Return the smallest length asked for that does not fit and the next one up to the horizon that does; None if all fit.
 
-    Lengths beyond the last of ``feasible`` are as feasible as that one.
+    Lengths beyond the last of ``fits`` are as that one.
     """
-    given = min((n for n in {*lengths} if not feasible[min(n, len(feasible) - 1)]), default=None)
+    known = fits[[min(length, len(fits) - 1) for length in asked]].tolist()
+    given = min((length for length, fit in zip(asked, known, strict=True) if not fit), default=None)
     if given is None:
         return None
-    longer = [] if horizon is None else feasible[given + 1 :].nonzero()[:1, 0].tolist()
+    longer = [] if horizon is None else fits[given + 1 :].nonzero()[:1, 0].tolist()
     return Shortfall(given, given + 1 + longer[0] if longer else None)
 
 

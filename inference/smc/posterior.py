@@ -85,7 +85,7 @@ class Particle:
 
 
 def json_value(particle: Particle) -> Hashable:
-    """Return a key for :meth:`.Posterior.group_by`: a text's JSON value. White space, member order, 1 or 1.0 are no difference.
+    """Return a key for :meth:`.Posterior.group_by`: its JSON value, whatever the white space, the order of members, 1 or 1.0.
 
     Examples
     --------
@@ -336,9 +336,9 @@ class Posterior:
         The first call asks the language model again, once for all fields: it lists the most probable texts with their exact
         masses, and draws 16 of all others for each particle, at least 64, if these have more than a thousandth of the mass. An
         HMM guides both. Listing takes one to two times as many passes as the budget has tokens, up to 256 if it finds all texts;
-        each 64 draws take as many as the budget has tokens. More particles make a field that cannot be listed more accurate.
-        With AWRS, proposals of your own, potentials of prefixes and models that are not normalised, and in posteriors put
-        together by hand, the particles alone are used. ``level`` is that of the intervals.
+        a batch of draws, 64 or as many as there are particles, takes as many as the budget has tokens. More particles make a
+        field that cannot be listed more accurate. With AWRS, proposals of your own, potentials of prefixes, models that are not
+        normalised, and in posteriors put together by hand, the particles alone are used. ``level`` is that of the intervals.
 
         Raises :class:`EvidenceError` if no answer has the field, :class:`NoParticleSurvived` if the run failed.
         """
