@@ -144,7 +144,7 @@ def test_draws_and_listed_texts_together_are_unbiased(monkeypatch, strength):
             lm, [], FA, proposal, guide, particles=200, max_new_tokens=9, seed=seed, potential=weight
         )
         listed = explore.Source(post.source.request, post, passes=9).listed
-        assert listed.texts
+        assert (bool(listed.texts), len(listed.others.texts)) == (True, 200 + 2 * 200)
         found = dict.fromkeys(masses, 0.0)
         masses_drawn = listed.others.log_weights - math.log(len(listed.others.texts))
         known = zip(listed.texts, listed.log_masses.tolist(), strict=True)
